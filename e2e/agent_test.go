@@ -139,8 +139,8 @@ func TestAgentSettingsAreCopiedWithoutSecrets(t *testing.T) {
 
 		res := inside(`find .claude .codex -type f 2>/dev/null | sort; cat .claude/CLAUDE.md .claude/settings.json; test -x .claude/skills/one/run.sh && test -O .claude/CLAUDE.md; echo $?`)
 		assert.Equal(t, res.stdout, ".claude/CLAUDE.md\n.claude/settings.json\n.claude/skills/one/run.sh\nBe brief.\n{\n  \"env\": {\n    \"EDITOR\": \"vi\"\n  },\n  \"model\": \"opus\"\n}\n0\n")
-		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("settings.json")+" goes in without ANTHROPIC_API_KEY"))
-		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("commands")+" is left out: it is a symbolic link"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("settings.json")+" is copied without ANTHROPIC_API_KEY"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: "+of("commands")+" is not copied: it is a dangling symbolic link"))
 
 		// It is copied from a folder of the host that is mounted read-only, and in
 		// which there is no secret either.
@@ -160,7 +160,7 @@ func TestAgentSettingsAreCopiedWithoutSecrets(t *testing.T) {
 		assert.NilError(t, os.RemoveAll(of("skills")))
 		res = inside("cat .claude/CLAUDE.md .claude/settings.json; ls .claude/skills/one")
 		assert.Equal(t, res.stdout, "Be brief.\n{\"model\": \"haiku\"}")
-		assert.Check(t, !strings.Contains(inside("true").stderr, "is left out"))
+		assert.Check(t, !strings.Contains(inside("true").stderr, "is not copied"))
 
 		// A command with another Docker configuration copies to the directory that the sandbox mounts, too.
 		other := w.withAnotherConfig(t)

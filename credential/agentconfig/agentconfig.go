@@ -1,6 +1,5 @@
-// Package agentconfig takes what a user has configured of an agent on the host,
-// without secrets, to be put into a sandbox. It reads the user's folders and
-// writes nothing.
+// Package agentconfig copies the user's settings of an agent for a sandbox, without
+// secrets. The user's directories are only read.
 package agentconfig
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Bounds of what is taken along.
+// Limits of what is copied.
 const (
 	maxFile  = 1 << 20  // bytes
 	maxTotal = 32 << 20 // bytes
@@ -26,15 +25,15 @@ const (
 	maxDepth = 16
 )
 
-// Files is the configuration of one agent.
+// Files are the settings of one agent.
 type Files struct {
 	files []file
 	total int
-	// Missing are the folders that are not there.
+	// Missing are the directories that do not exist.
 	Missing []string
-	// LeftOut says of each file that was left out, and of each that was changed,
-	// why. Secrets themselves are not in it.
-	LeftOut []string
+	// Notes say why files are not copied, or which secrets were removed from them. They
+	// contain no secrets.
+	Notes []string
 }
 
 type file struct {
@@ -43,9 +42,8 @@ type file struct {
 	mode    fs.FileMode
 }
 
-// Collect reads the configuration of an agent from the home directory and from
-// where variables of the environment lead. What is there but cannot be read is
-// an error.
+// Collect reads the settings of an agent from its directories, which variables of the
+// environment can name. Unreadable files are an error.
 func Collect(agent, home string, lookup func(string) (string, bool)) (*Files, error) {
 	found := &Files{}
 	for _, f := range folders(agent) {
@@ -54,22 +52,22 @@ func Collect(agent, home string, lookup func(string) (string, bool)) (*Files, er
 			continue
 		}
 		if err := found.add(agent, f, dir); err != nil {
-			return nil, hint.Wrap(fmt.Errorf("reading your configuration of %s: %w", agent, err), "make it readable, or leave it outside with --no-host-config")
+			return nil, hint.Wrap(fmt.Errorf("reading your settings of %s: %w", agent, err), "make them readable, or do not copy them with --no-host-config")
 		}
 	}
 	return found, nil
 }
 
-// Empty reports whether there is nothing to put anywhere.
+// Empty reports whether there are no files.
 func (f *Files) Empty() bool { return len(f.files) == 0 }
 
-// Digest names the configuration as it is.
+// Digest identifies the content of the files and the notes.
 func (f *Files) Digest() string {
 	h := sha256.New()
 	for _, one := range f.files {
 		_, _ = fmt.Fprintf(h, "%q %v %d\n%s", one.name, one.mode, len(one.content), one.content)
 	}
-	_, _ = fmt.Fprintf(h, "%q", f.LeftOut)
+	_, _ = fmt.Fprintf(h, "%q", f.Notes)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -85,26 +83,26 @@ func (f *Files) add(agent string, of folder, dir string) error {
 	defer func() { _ = root.Close() }()
 	r := reader{Files: f, agent: agent, root: root, dir: dir, target: of.path}
 	for _, name := range of.names {
-		if err := r.take(name, 0); err != nil {
+		if err := r.copy(name, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reader reads one folder. Nothing outside can be reached through its root.
+// reader reads one directory. Its root cannot be left by links.
 type reader struct {
 	*Files
 	agent, dir, target string
 	root               *os.Root
 }
 
-func (r *reader) leaveOut(name, why string) {
-	r.LeftOut = append(r.LeftOut, fmt.Sprintf("%s %s", path.Join(r.dir, name), why))
+func (r *reader) addNote(name, why string) {
+	r.Notes = append(r.Notes, fmt.Sprintf("%s %s", path.Join(r.dir, name), why))
 }
 
-// take takes a file, or all files of a folder.
-func (r *reader) take(name string, depth int) error {
+// copy copies a file, or all files of a directory.
+func (r *reader) copy(name string, depth int) error {
 	info, err := r.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -117,27 +115,27 @@ func (r *reader) take(name string, depth int) error {
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		if info, err = r.root.Stat(name); err != nil {
-			r.leaveOut(name, "is left out: it is a symbolic link that leads out of the folder, or nowhere")
-			return nil //nolint:nilerr // where it leads is not ours
+			r.addNote(name, "is not copied: it is a dangling symbolic link, or points out of the directory")
+			return nil //nolint:nilerr // it is reported
 		}
 	}
 	switch {
 	case info.IsDir() && depth >= maxDepth:
-		r.leaveOut(name, "is left out: it is too deep")
+		r.addNote(name, "is not copied: too deeply nested")
 		return nil
 	case info.IsDir():
-		return r.takeAll(name, depth)
+		return r.copyDir(name, depth)
 	case !info.Mode().IsRegular():
-		r.leaveOut(name, "is left out: it is no file")
+		r.addNote(name, "is not copied: not a regular file")
 		return nil
 	case info.Size() > maxFile:
-		r.leaveOut(name, fmt.Sprintf("is left out: it is larger than %d MiB", maxFile>>20))
+		r.addNote(name, fmt.Sprintf("is not copied: larger than %d MiB", maxFile>>20))
 		return nil
 	}
-	return r.takeFile(name, info.Mode())
+	return r.copyFile(name, info.Mode())
 }
 
-func (r *reader) takeAll(name string, depth int) error {
+func (r *reader) copyDir(name string, depth int) error {
 	dir, err := r.root.Open(name)
 	if err != nil {
 		return err
@@ -148,14 +146,14 @@ func (r *reader) takeAll(name string, depth int) error {
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return bytes.Compare([]byte(a.Name()), []byte(b.Name())) })
 	for _, entry := range entries {
-		if err := r.take(path.Join(name, entry.Name()), depth+1); err != nil {
+		if err := r.copy(path.Join(name, entry.Name()), depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *reader) takeFile(name string, mode fs.FileMode) error {
+func (r *reader) copyFile(name string, mode fs.FileMode) error {
 	from, err := r.root.Open(name)
 	if err != nil {
 		return err
@@ -166,11 +164,11 @@ func (r *reader) takeFile(name string, mode fs.FileMode) error {
 	}
 	content, what, err := clean(r.agent, name, content)
 	if err != nil {
-		r.leaveOut(name, "is left out: "+err.Error())
+		r.addNote(name, "is not copied: "+err.Error())
 		return nil
 	}
 	if what != "" {
-		r.leaveOut(name, what)
+		r.addNote(name, what)
 	}
 	if r.total += len(content); r.total > maxTotal || len(r.files) == maxFiles {
 		return fmt.Errorf("%s holds more than %d MiB or %d files", r.dir, maxTotal>>20, maxFiles)

@@ -60,7 +60,7 @@ func TestCollect(t *testing.T) {
 	for _, tc := range []struct {
 		agent       string
 		files, want map[string]string
-		leftOut     []string
+		notes       []string
 	}{
 		{
 			agent: "claude",
@@ -90,7 +90,7 @@ func TestCollect(t *testing.T) {
 				".claude/commands/linked.md":        "Be brief.",
 				".claude/output-styles/subfolder/x": "style",
 			},
-			leftOut: []string{"agents is left out", "away.md is left out", "out.md is left out", "with-a-key.md is left out"},
+			notes: []string{"agents is not copied", "away.md is not copied", "out.md is not copied", "with-a-key.md is not copied"},
 		},
 		{
 			agent: "crush",
@@ -103,19 +103,19 @@ func TestCollect(t *testing.T) {
 				".config/crush/crush.json":      "{\n  \"providers\": {\n    \"x\": {\n      \"base_url\": \"https://x\"\n    },\n    \"y\": {\n      \"api_key\": \"$Y_KEY\"\n    }\n  }\n}\n",
 				".local/share/crush/crush.json": "{\n  \"models\": {\n    \"large\": \"m\"\n  },\n  \"oauth\": {}\n}\n",
 			},
-			leftOut: []string{"crush.json goes in without api_key", "crush.json goes in without access_token"},
+			notes: []string{"crush.json is copied without api_key", "crush.json is copied without access_token"},
 		},
 		{agent: "codex", files: map[string]string{".codex/auth.json": "{}", ".codex/config.toml": "model = \"m\"\n"}, want: map[string]string{".codex/config.toml": "model = \"m\"\n"}},
-		{agent: "opencode", files: map[string]string{".config/opencode/opencode.jsonc": "{ // mine\n}"}, want: map[string]string{}, leftOut: []string{"it cannot be checked for keys"}},
+		{agent: "opencode", files: map[string]string{".config/opencode/opencode.jsonc": "{ // mine\n}"}, want: map[string]string{}, notes: []string{"checking it for keys"}},
 		{agent: "shell", files: map[string]string{".claude/CLAUDE.md": "x"}, want: map[string]string{}},
 	} {
 		t.Run(tc.agent, func(t *testing.T) {
 			found, err := Collect(tc.agent, home(t, tc.files), none)
 			assert.NilError(t, err)
 			assert.DeepEqual(t, laidOut(t, found), tc.want)
-			said := strings.Join(found.LeftOut, "\n")
-			assert.Equal(t, len(found.LeftOut), len(tc.leftOut), said)
-			for _, want := range tc.leftOut {
+			said := strings.Join(found.Notes, "\n")
+			assert.Equal(t, len(found.Notes), len(tc.notes), said)
+			for _, want := range tc.notes {
 				assert.Check(t, cmp.Contains(said, want))
 			}
 		})
@@ -139,7 +139,7 @@ func TestCollectFromOtherDirectories(t *testing.T) {
 
 	// A file in the folder's place cannot be read as one, for root neither.
 	_, err = Collect("claude", home(t, map[string]string{".claude": "a file"}), none)
-	assert.ErrorContains(t, err, "reading your configuration of claude: ")
+	assert.ErrorContains(t, err, "reading your settings of claude: ")
 	assert.Assert(t, cmp.Contains(strings.Join(hint.Of(err), ""), "--no-host-config"))
 	if os.Getuid() == 0 {
 		return // may read everything
@@ -155,7 +155,7 @@ func TestCollectLimits(t *testing.T) {
 	found, err := Collect("claude", home(t, files), none)
 	assert.NilError(t, err)
 	assert.Assert(t, found.Empty())
-	assert.Assert(t, cmp.Contains(found.LeftOut[0], "larger than 1 MiB"))
+	assert.Assert(t, cmp.Contains(found.Notes[0], "larger than 1 MiB"))
 	dir := home(t, nil)
 	assert.NilError(t, os.MkdirAll(filepath.Join(dir, ".claude", "skills"), 0o755))
 	for i := range maxTotal/maxFile + 1 {
@@ -181,17 +181,17 @@ func TestClean(t *testing.T) {
 		{"empty", "claude", "settings.json", "", "", "", ""},
 		{
 			"environment", "claude", "settings.json", `{"env":{"ANTHROPIC_BASE_URL":"https://x","HTTPS_PROXY":"http://p","MY_TOKEN":"t","EDITOR":"vi"},"apiKeyHelper":"~/key"}`,
-			"{\n  \"env\": {\n    \"EDITOR\": \"vi\"\n  }\n}\n", "goes in without ANTHROPIC_BASE_URL, HTTPS_PROXY, MY_TOKEN, apiKeyHelper", "",
+			"{\n  \"env\": {\n    \"EDITOR\": \"vi\"\n  }\n}\n", "is copied without ANTHROPIC_BASE_URL, HTTPS_PROXY, MY_TOKEN, apiKeyHelper", "",
 		},
 		{"references", "codex", "config.toml", "[x]\nenv_key = \"K\"\nbearer_token_env_var = \"T\"\n", "[x]\nenv_key = \"K\"\nbearer_token_env_var = \"T\"\n", "", ""},
-		{"toml", "codex", "config.toml", "model = 'm'\n[mcp_servers.x.env]\nAPI_TOKEN = \"abc\"\n", "model = 'm'\n\n[mcp_servers]\n[mcp_servers.x]\n[mcp_servers.x.env]\n", "goes in without API_TOKEN", ""},
+		{"toml", "codex", "config.toml", "model = 'm'\n[mcp_servers.x.env]\nAPI_TOKEN = \"abc\"\n", "model = 'm'\n\n[mcp_servers]\n[mcp_servers.x]\n[mcp_servers.x.env]\n", "is copied without API_TOKEN", ""},
 		{
 			"arguments", "copilot", "mcp-config.json", `{"args":["--api-key","abc","--token=def","--verbose","https://u:p@host/","--token","${T}"]}`,
-			"{\n  \"args\": [\n    \"--api-key\",\n    \"\",\n    \"--token=\",\n    \"--verbose\",\n    \"\",\n    \"--token\",\n    \"${T}\"\n  ]\n}\n", "goes in without args", "",
+			"{\n  \"args\": [\n    \"--api-key\",\n    \"\",\n    \"--token=\",\n    \"--verbose\",\n    \"\",\n    \"--token\",\n    \"${T}\"\n  ]\n}\n", "is copied without args", "",
 		},
-		{"objects", "copilot", "config.json", `{"copilot_tokens":{"u":"gho"},"url":"a<b"}`, "{\n  \"url\": \"a<b\"\n}\n", "goes in without copilot_tokens", ""},
-		{"comment", "codex", "config.toml", "# " + someKey + "\nmodel = 'm'\n", "model = 'm'\n", "goes in without its comments", ""},
-		{"no document", "gemini", "settings.json", `{"a":1} {"b":2}`, "", "", "something follows"},
+		{"objects", "copilot", "config.json", `{"copilot_tokens":{"u":"gho"},"url":"a<b"}`, "{\n  \"url\": \"a<b\"\n}\n", "is copied without copilot_tokens", ""},
+		{"comment", "codex", "config.toml", "# " + someKey + "\nmodel = 'm'\n", "model = 'm'\n", "is copied without its comments", ""},
+		{"no document", "gemini", "settings.json", `{"a":1} {"b":2}`, "", "", "unexpected data"},
 		{"text", "gemini", "GEMINI.md", "just text", "just text", "", ""},
 		{"text with a key", "gemini", "commands/x.toml2", "AIzaSyA0123456789012345678901234567890", "", "", "looks like a key"},
 	} {

@@ -63,7 +63,7 @@ func TestSecretsInArguments(t *testing.T) {
 			got, what, err := clean("codex", "settings.json", inList(t, tc.in...))
 			assert.NilError(t, err)
 			assert.Equal(t, string(got), string(inList(t, tc.want...)))
-			assert.Equal(t, what, "goes in without args")
+			assert.Equal(t, what, "is copied without args")
 		})
 	}
 }
@@ -72,16 +72,16 @@ func TestSecretsInCommandsAndHeaders(t *testing.T) {
 	for _, tc := range []struct{ name, content, want, what string }{
 		{
 			"hook", `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"curl -sH 'X: y' -H 'Authorization: Bearer abc' https://host"}]}]}}`,
-			`{"hooks":{"Stop":[{"hooks":[{"command":"","type":"command"}]}]}}`, "goes in without command",
+			`{"hooks":{"Stop":[{"hooks":[{"command":"","type":"command"}]}]}}`, "is copied without command",
 		},
-		{"hook with quotes", `{"command":"sh -c \"curl -H \\\"x-auth: abc\\\" https://host\""}`, `{"command":""}`, "goes in without command"},
-		{"hook without quotes", `{"command":"wget --header=Authorization:abc https://host"}`, `{"command":""}`, "goes in without command"},
-		{"hook with an address", `{"command":"curl 'https://host/?a=b&token=abc' -o x"}`, `{"command":""}`, "goes in without command"},
-		{"address", `{"url":"https://host/mcp?profile=me&api_key=abc"}`, `{"url":"https://host/mcp?profile=me&api_key="}`, "goes in without url"},
-		{"headers", `{"headers":{"X-Auth":"abc","X-Key":"$K","X-Author":"me"}}`, `{"headers":{"X-Author":"me","X-Key":"$K"}}`, "goes in without X-Auth"},
-		{"list of headers", `{"headers":["X-Auth: abc","X-Author: me"]}`, `{"headers":["X-Auth:","X-Author: me"]}`, "goes in without headers"},
-		{"name", `{"urls":{"https://host/?key=` + plainKey + `":1}}`, `{"urls":{}}`, "goes in without a name with a secret in it"},
-		{"well-known name", `{"a":{"` + someKey + `":1}}`, `{"a":{}}`, "goes in without a name with a secret in it"},
+		{"hook with quotes", `{"command":"sh -c \"curl -H \\\"x-auth: abc\\\" https://host\""}`, `{"command":""}`, "is copied without command"},
+		{"hook without quotes", `{"command":"wget --header=Authorization:abc https://host"}`, `{"command":""}`, "is copied without command"},
+		{"hook with an address", `{"command":"curl 'https://host/?a=b&token=abc' -o x"}`, `{"command":""}`, "is copied without command"},
+		{"address", `{"url":"https://host/mcp?profile=me&api_key=abc"}`, `{"url":"https://host/mcp?profile=me&api_key="}`, "is copied without url"},
+		{"headers", `{"headers":{"X-Auth":"abc","X-Key":"$K","X-Author":"me"}}`, `{"headers":{"X-Author":"me","X-Key":"$K"}}`, "is copied without X-Auth"},
+		{"list of headers", `{"headers":["X-Auth: abc","X-Author: me"]}`, `{"headers":["X-Auth:","X-Author: me"]}`, "is copied without headers"},
+		{"name", `{"urls":{"https://host/?key=` + plainKey + `":1}}`, `{"urls":{}}`, "is copied without a name with a secret in it"},
+		{"well-known name", `{"a":{"` + someKey + `":1}}`, `{"a":{}}`, "is copied without a name with a secret in it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, what, err := clean("claude", "settings.json", []byte(tc.content))

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// folder is one in which an agent looks for its user's configuration.
+// folder is a directory in which an agent has its user's settings.
 type folder struct {
-	variable string // leads the agent to another one on the host; empty for none
+	variable string // names another one on the host; empty for none
 	below    string // name in the folder of the variable; empty for that itself
 	path     string // below the home directory, on the host and in a sandbox
-	// names are what of it is configuration. The rest is state: sessions,
-	// histories, sign-ins.
+	// names are the settings in it. The rest is state: sessions, histories,
+	// sign-ins.
 	names []string
 }
 
-// folders lists those of an agent; none for one that is not known.
+// folders returns the directories of a known agent.
 func folders(agent string) []folder {
 	switch agent {
 	case "claude":
@@ -45,7 +45,7 @@ func folders(agent string) []folder {
 	}
 }
 
-// on returns where the folder is on the host; empty if unknown.
+// on returns the path of the directory on the host; empty if unknown.
 func (f folder) on(home string, lookup func(string) (string, bool)) string {
 	if f.variable != "" && lookup != nil {
 		if dir, _ := lookup(f.variable); filepath.IsAbs(dir) {
@@ -58,7 +58,7 @@ func (f folder) on(home string, lookup func(string) (string, bool)) string {
 	return filepath.Join(home, filepath.FromSlash(f.path))
 }
 
-// secretFile reports whether a file is one with secrets, by its name.
+// secretFile reports whether the name of a file is that of one with secrets.
 func secretFile(name string) bool {
 	name = strings.ToLower(name)
 	for _, exact := range []string{".credentials.json", "auth.json", "oauth_creds.json", "google_accounts.json", "mcp-oauth-tokens.json", ".netrc", ".npmrc", ".pypirc", ".git", "node_modules"} {

@@ -15,24 +15,24 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// secretWord is in names of secrets.
+// secretWord is a part of the names of secrets.
 const secretWord = `(api[-_]?key|access[-_]?key|private[-_]?key|token|secret|passw(or)?d|passphrase|authorization|credential|bearer|cookie)`
 
 var (
-	// secretName is how members are called whose text is a secret.
+	// secretName matches the names of members whose strings are secrets.
 	secretName = lazyregexp.New(`(?i)` + secretWord)
-	// naming is the end of names of members that only say where a secret is.
+	// naming is the end of the names of members that only refer to a secret.
 	naming = lazyregexp.New(`(?i)([-_]?env([-_]?(var|key|name))?|file|path)$`)
-	// reference is a text that leads to a variable.
+	// reference is a reference to a variable.
 	reference = lazyregexp.New(`^(Bearer )?(\$\{?\w+(:-)?\}?|\{env:\w+\})$`)
-	// wellKnown is what keys look like, and addresses with a password.
+	// wellKnown matches the formats of keys, and URLs with a password.
 	wellKnown = lazyregexp.New(`sk-(ant-|proj-|or-)?[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|` +
 		`(AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|xox[abprs]-[0-9A-Za-z-]{10,}|hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|` +
 		`eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/@\s:"']*:[^/@\s"']+@`)
 )
 
-// marks returns what every key that is known by its looks has in it. Looking for
-// these first is a hundred times faster.
+// marks returns substrings of all matches of wellKnown. Searching for them first is a
+// hundred times faster.
 func marks() []string {
 	return []string{"sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "AIza", "xox", "hf_", "npm_", "eyJ", "PRIVATE KEY", "://"}
 }
@@ -46,9 +46,9 @@ func looksLikeKey(content []byte) bool {
 	return false
 }
 
-// clean returns a file without its secrets, and says if there were any. An error
-// says why the file has to stay outside.
-func clean(agent, name string, content []byte) (cleaned []byte, what string, err error) {
+// clean removes the secrets of a file, and returns a note about them. An error says why the
+// file cannot be copied.
+func clean(agent, name string, content []byte) (cleaned []byte, note string, err error) {
 	s := scrubber{unwanted: credential.Names(agent)}
 	switch strings.ToLower(path.Ext(name)) {
 	case ".json", ".jsonc":
@@ -57,30 +57,30 @@ func clean(agent, name string, content []byte) (cleaned []byte, what string, err
 		cleaned, err = s.toml(content)
 	default:
 		if looksLikeKey(content) {
-			return nil, "", errors.New("something in it looks like a key")
+			return nil, "", errors.New("its content looks like a key")
 		}
 		return content, "", nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("it cannot be checked for keys: %w", err)
+		return nil, "", fmt.Errorf("checking it for keys: %w", err)
 	}
 	switch {
 	case looksLikeKey(cleaned):
-		return nil, "", errors.New("something in it looks like a key")
+		return nil, "", errors.New("its content looks like a key")
 	case len(s.removed) > 0:
 		slices.Sort(s.removed)
-		return cleaned, "goes in without " + strings.Join(slices.Compact(s.removed), ", "), nil
+		return cleaned, "is copied without " + strings.Join(slices.Compact(s.removed), ", "), nil
 	case looksLikeKey(content):
-		return cleaned, "goes in without its comments", nil
+		return cleaned, "is copied without its comments", nil
 	default:
 		return content, "", nil
 	}
 }
 
-// scrubber takes secrets out of a document.
+// scrubber removes secrets from a document.
 type scrubber struct {
 	unwanted []string // variables that docker-ralph sets itself
-	removed  []string // names of what was taken out
+	removed  []string // names
 }
 
 func (s *scrubber) json(content []byte) ([]byte, error) {
@@ -94,7 +94,7 @@ func (s *scrubber) json(content []byte) ([]byte, error) {
 		return nil, err
 	}
 	if dec.More() {
-		return nil, errors.New("something follows the document")
+		return nil, errors.New("unexpected data after the document")
 	}
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -112,8 +112,7 @@ func (s *scrubber) toml(content []byte) ([]byte, error) {
 	return toml.Marshal(s.scrub("", document))
 }
 
-// scrub returns a value without the secrets in it. name is that of the member
-// that it belongs to.
+// scrub removes the secrets of a value. name is the name of its member.
 func (s *scrubber) scrub(name string, value any) any {
 	switch value := value.(type) {
 	case string:
@@ -122,7 +121,7 @@ func (s *scrubber) scrub(name string, value any) any {
 		for member, inner := range value {
 			if carriesSecret(member) {
 				delete(value, member)
-				s.removed = append(s.removed, "a name with a secret in it") // which nobody is to read
+				s.removed = append(s.removed, "a name with a secret in it")
 				continue
 			}
 			if s.secret(name, member, inner) {
@@ -153,10 +152,10 @@ func element(list []any, i int) any {
 	return list[i]
 }
 
-// secret reports whether a member of an object is to be taken out.
+// secret reports whether a member of an object is a secret.
 func (s *scrubber) secret(object, name string, value any) bool {
 	if object == "env" && (slices.Contains(s.unwanted, name) || isProxy(name)) {
-		return true // by it the agent would pass by what docker-ralph has set
+		return true // it would override what docker-ralph sets
 	}
 	named := secretName().MatchString(name) && !naming().MatchString(name) || isHeaders(object) && secretHeader(name)
 	switch value := value.(type) {
@@ -172,14 +171,14 @@ func (s *scrubber) secret(object, name string, value any) bool {
 	}
 }
 
-// carriesSecret reports whether there is a secret in the name of a member, which can
-// be an address or the beginning of a command.
+// carriesSecret reports whether the name of a member contains a secret: it can be a URL or
+// the beginning of a command.
 func carriesSecret(name string) bool {
-	_, found := withoutNamed(name, false)
+	_, found := cutNamedSecret(name, false)
 	return found || wellKnown().MatchString(name) || namesToken(name)
 }
 
-// isHeaders reports whether an object has headers of requests. What codex has in
+// isHeaders reports whether an object has headers of requests. Those of codex in
 // env_http_headers are names of variables.
 func isHeaders(object string) bool {
 	return headerFlag().MatchString(object) && !strings.HasPrefix(object, "env_")

@@ -17,18 +17,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Staging is a folder on the host in which configuration is laid out for one
-// sandbox.
+// Staging is the directory on the host with the settings for one sandbox.
 type Staging struct{ dir string }
 
-// StagingOf returns that of a driver's sandbox, below the plugin's state folder.
+// StagingOf returns the staging of a driver's sandbox.
 func StagingOf(stateDir, driver, sandbox string) Staging {
 	return Staging{filepath.Join(stateDir, "hostconfig", driver, sandbox)}
 }
 
-// StagingAt returns the one whose [Staging.Shown] is dir, which a sandbox was made
-// with: somebody with another state folder may have made it. A folder that is not
-// one of a sandbox of that name is refused, as what is in it is removed.
+// StagingAt returns the staging whose [Staging.Shown] is dir, which a sandbox was created
+// with, perhaps with another state directory. It is an error if the path is not that of a
+// sandbox of that name: the content of the directory is removed.
 func StagingAt(dir, driver, sandbox string) (Staging, error) {
 	at := filepath.Dir(dir)
 	if s := StagingOf(filepath.Dir(filepath.Dir(filepath.Dir(at))), driver, sandbox); filepath.IsAbs(dir) && s.Shown() == dir {
@@ -37,13 +36,11 @@ func StagingAt(dir, driver, sandbox string) (Staging, error) {
 	return Staging{}, hint.Wrap(fmt.Errorf("unexpected directory of agent settings in the sandbox %s: %q", sandbox, dir), "recreate the sandbox with --recreate")
 }
 
-// Shown is the folder that the sandbox sees, read-only. What is beside it is for
-// the host alone.
+// Shown is the directory that the sandbox mounts read-only.
 func (s Staging) Shown() string { return filepath.Join(s.dir, "shown") }
 
-// MakeShown makes a folder that [Staging.Shown] has named. Sandboxes whose user has
-// another number on the host can read it. Other users of the host cannot, as it
-// stands in one that is closed to them.
+// MakeShown creates the directory [Staging.Shown]. Every user of a sandbox can read it; other
+// users of the host cannot, because its parent is private.
 func MakeShown(dir string) error {
 	err := os.MkdirAll(filepath.Dir(dir), 0o700)
 	if err == nil {
@@ -53,7 +50,7 @@ func MakeShown(dir string) error {
 		err = nil
 	}
 	if err == nil {
-		err = os.Chmod(dir, 0o755) // whatever the umask
+		err = os.Chmod(dir, 0o755) // regardless of the umask
 	}
 	if err != nil {
 		return fmt.Errorf("creating the directory for agent settings: %w", err)
@@ -61,11 +58,11 @@ func MakeShown(dir string) error {
 	return nil
 }
 
-// Restore makes the folder that a sandbox was made with again, if it is one for that
-// and is gone: without it the sandbox could not be started.
-func Restore(dir, driver, sandbox string) error {
+// Recreate creates the directory of a sandbox if it is missing: the sandbox cannot be started
+// without it. Other paths are ignored.
+func Recreate(dir, driver, sandbox string) error {
 	if _, err := StagingAt(dir, driver, sandbox); err != nil {
-		return nil //nolint:nilerr // it is not ours to make
+		return nil //nolint:nilerr // not a staging directory
 	}
 	return MakeShown(dir)
 }
@@ -82,10 +79,9 @@ func (s Staging) Lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = lock.Close() }, nil
 }
 
-// Put lays files out in a new folder, below the names that they have in the home
-// directory, and returns that folder's name in [Staging.Shown]. What was there
-// before goes: a program for sandboxes was seen to let them write to what is
-// mounted read-only, so nothing in it is relied upon.
+// Put writes files to a new directory in [Staging.Shown], with their paths in the home
+// directory, and returns its name. Everything else in Shown is removed: a program for
+// microVMs let sandboxes write to read-only mounts.
 func (s Staging) Put(f *Files) (name string, err error) {
 	root, err := os.OpenRoot(s.Shown())
 	if err != nil {
@@ -103,7 +99,7 @@ func (s Staging) Put(f *Files) (name string, err error) {
 	}
 	name = rand.Text()
 	folders := map[string]bool{}
-	if err := makeFolder(root, name, folders); err != nil {
+	if err := makeDir(root, name, folders); err != nil {
 		return "", err
 	}
 	for _, one := range f.files {
@@ -115,7 +111,7 @@ func (s Staging) Put(f *Files) (name string, err error) {
 }
 
 func putFile(root *os.Root, name string, one file, folders map[string]bool) error {
-	if err := makeFolder(root, path.Dir(name), folders); err != nil {
+	if err := makeDir(root, path.Dir(name), folders); err != nil {
 		return err
 	}
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -124,12 +120,12 @@ func putFile(root *os.Root, name string, one file, folders map[string]bool) erro
 	}
 	_, err = to.Write(one.content)
 	if err == nil {
-		err = to.Chmod(readable(one.mode)) // whatever the umask
+		err = to.Chmod(readable(one.mode)) // regardless of the umask
 	}
 	return errors.Join(err, to.Close())
 }
 
-// readable makes a file readable by all users, and executable if it is for its owner.
+// readable returns the mode of a file that everyone can read, and run if its owner can.
 func readable(mode fs.FileMode) fs.FileMode {
 	if mode&0o100 != 0 {
 		return 0o755
@@ -137,22 +133,22 @@ func readable(mode fs.FileMode) fs.FileMode {
 	return 0o644
 }
 
-// makeFolder makes a folder and those above it, unless made has them.
-func makeFolder(root *os.Root, name string, made map[string]bool) error {
+// makeDir creates a directory and its parents, except for those in made.
+func makeDir(root *os.Root, name string, made map[string]bool) error {
 	if name == "." || made[name] {
 		return nil
 	}
-	if err := makeFolder(root, path.Dir(name), made); err != nil {
+	if err := makeDir(root, path.Dir(name), made); err != nil {
 		return err
 	}
 	made[name] = true
 	if err := root.Mkdir(name, 0o700); err != nil {
 		return err
 	}
-	return root.Chmod(name, 0o755) // whatever the umask
+	return root.Chmod(name, 0o755) // regardless of the umask
 }
 
-// Note returns what [Staging.WriteNote] has noted; empty if it has not.
+// Note returns the note of [Staging.WriteNote]; empty for none.
 func (s Staging) Note() (string, error) {
 	note, err := os.ReadFile(s.notePath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,12 +157,12 @@ func (s Staging) Note() (string, error) {
 	return string(note), err
 }
 
-// WriteNote notes something for the host.
+// WriteNote saves a note, which the sandbox does not see.
 func (s Staging) WriteNote(note string) error {
 	return atomicwriter.WriteFile(s.notePath(), []byte(note), 0o600)
 }
 
 func (s Staging) notePath() string { return filepath.Join(s.dir, "note") }
 
-// Remove removes all of it.
+// Remove removes the staging.
 func (s Staging) Remove() error { return os.RemoveAll(s.dir) }

@@ -126,11 +126,11 @@ func TestStagingAt(t *testing.T) {
 	} {
 		_, err := StagingAt(dir, "container", "sb")
 		assert.ErrorContains(t, err, "unexpected directory", dir)
-		assert.NilError(t, Restore(dir, "container", "sb"))
+		assert.NilError(t, Recreate(dir, "container", "sb"))
 	}
 
 	gone := StagingOf(t.TempDir(), "sbx", "sb").Shown()
-	assert.NilError(t, Restore(gone, "sbx", "sb"))
+	assert.NilError(t, Recreate(gone, "sbx", "sb"))
 	_, err = os.Stat(gone)
 	assert.NilError(t, err)
 }

@@ -1,6 +1,5 @@
-// Package secretscan scans a worktree for secrets, with gitleaks, before
-// an agent gets to see it. Finding is not preventing: what the scanner does not
-// know it does not find.
+// Package secretscan scans a worktree for secrets with gitleaks, before an agent sees it. A
+// scan finds known formats only.
 package secretscan
 
 import (
@@ -21,8 +20,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Image is the scanner: gitleaks, in the version that its options were read
-// from.
+// Image is the image of gitleaks.
 const Image = "ghcr.io/gitleaks/gitleaks:v8.30.1"
 
 // API is the part of the Engine API that a scan uses.
@@ -51,7 +49,7 @@ type Finding struct {
 	Rule string // gitleaks' name for the kind of credential
 }
 
-// MissingError says that there is no scanner.
+// MissingError means that there is no scanner.
 type MissingError struct{ Err error }
 
 func (e *MissingError) Error() string {
@@ -60,47 +58,47 @@ func (e *MissingError) Error() string {
 
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// Where the work tree is inside. The scanner looks at the folder above it: there
-// is no list of exceptions there, and those of the repository do not count.
+// target is the path of the worktree in the container. The scanner scans its parent, so that
+// it ignores the exceptions of the repository.
 const (
 	scanned = "/scan"
 	target  = scanned + "/tree"
 )
 
-// found is the scanner's exit code when it has found something.
+// found is the exit code of a scan with findings.
 const found = 9
 
-// rules are gitleaks' own. Without these it would take the repository's.
+// rules are the default ones. Otherwise gitleaks would use those of the repository.
 const rules = "[extend]\nuseDefault = true\n"
 
-// Tree returns what looks like a credential in a work tree, in the order of the
-// files. The error is a [MissingError] when there is no scanner.
+// Tree scans a worktree. The findings are sorted by file. The error is a [MissingError] if
+// there is no scanner.
 func (s Scanner) Tree(ctx context.Context, root string) (_ []Finding, err error) {
 	if err := s.ensureImage(ctx); err != nil {
 		return nil, err
 	}
-	made, err := s.API.ContainerCreate(ctx, s.container(root))
+	created, err := s.API.ContainerCreate(ctx, s.container(root))
 	if err != nil {
 		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
 	defer func() {
-		_, rmErr := s.API.ContainerRemove(context.WithoutCancel(ctx), made.ID, client.ContainerRemoveOptions{Force: true})
+		_, rmErr := s.API.ContainerRemove(context.WithoutCancel(ctx), created.ID, client.ContainerRemoveOptions{Force: true})
 		err = errors.Join(err, rmErr)
 	}()
-	code, err := s.run(ctx, made.ID)
+	code, err := s.run(ctx, created.ID)
 	if err != nil {
 		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
-	report, words, err := s.output(ctx, made.ID)
+	report, stderr, err := s.output(ctx, created.ID)
 	if err != nil {
 		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
 	if code != 0 && code != found {
-		return nil, fmt.Errorf("scanning %s for secrets: gitleaks ended with exit code %d: %s", root, code, strings.TrimSpace(words))
+		return nil, fmt.Errorf("scanning %s for secrets: gitleaks failed (exit code %d): %s", root, code, strings.TrimSpace(stderr))
 	}
 	findings, err := parseReport([]byte(report))
 	if err == nil && code == found && len(findings) == 0 {
-		err = errors.New("gitleaks has reported no findings")
+		err = errors.New("gitleaks reported no findings")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
@@ -121,8 +119,7 @@ func (s Scanner) ensureImage(ctx context.Context) error {
 	return nil
 }
 
-// container is one that sees the work tree and nothing else, and cannot change
-// or send anything.
+// container mounts only the worktree, read-only, and has no network.
 func (s Scanner) container(root string) client.ContainerCreateOptions {
 	pids := int64(256)
 	return client.ContainerCreateOptions{
@@ -143,7 +140,7 @@ func (s Scanner) container(root string) client.ContainerCreateOptions {
 			ReadonlyRootfs: true,
 			CapDrop:        []string{"ALL"},
 			SecurityOpt:    []string{"no-new-privileges"},
-			LogConfig:      container.LogConfig{Type: "json-file"}, // readable whatever the engine's default
+			LogConfig:      container.LogConfig{Type: "json-file"}, // readable with any default of the engine
 			Resources:      container.Resources{PidsLimit: &pids},
 			Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: root, Target: target, ReadOnly: true}},
 		},
@@ -163,25 +160,24 @@ func (s Scanner) run(ctx context.Context, id string) (code int64, _ error) {
 	}
 }
 
-// output returns what the scanner has written.
+// output returns the output of the scanner.
 func (s Scanner) output(ctx context.Context, id string) (stdout, stderr string, err error) {
 	logs, err := s.API.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true})
 	if err != nil {
 		return "", "", err
 	}
 	defer func() { _ = logs.Close() }()
-	var out, words strings.Builder
-	if _, err := stdcopy.StdCopy(&out, &words, io.LimitReader(logs, reportMax)); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+	var out, errOut strings.Builder
+	if _, err := stdcopy.StdCopy(&out, &errOut, io.LimitReader(logs, reportMax)); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return "", "", err
 	}
-	return out.String(), words.String(), nil
+	return out.String(), errOut.String(), nil
 }
 
-// reportMax bounds the report, in bytes. A longer one has its end cut off.
+// reportMax limits the report, in bytes. The rest is discarded.
 const reportMax = 64 << 20
 
-// parseReport takes the places out of gitleaks' report. A report that was cut
-// off is taken as far as it goes.
+// parseReport parses the findings of gitleaks' report, which may be truncated.
 func parseReport(report []byte) ([]Finding, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(report)))
 	if start, err := decoder.Token(); errors.Is(err, io.EOF) {
@@ -202,7 +198,7 @@ func parseReport(report []byte) ([]Finding, error) {
 		}
 		switch err := decoder.Decode(&entry); {
 		case errors.Is(err, io.ErrUnexpectedEOF) && len(findings) > 0:
-			return findings, nil // what is missing changes nothing about what to do
+			return findings, nil // truncated
 		case err != nil:
 			return nil, fmt.Errorf("parsing the report of gitleaks: %w", err)
 		}

@@ -28,7 +28,7 @@ func scanner(t *testing.T, e engines.Engine) Scanner {
 }
 
 // What the repository says about the scanner does not count.
-func TestEngineFindsInSpiteOfTheRepository(t *testing.T) {
+func TestRepositoryCannotDisableFindings(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		tree := fs.NewDir(t, "tree",
 			fs.WithFile("a.py", "# the key\nkey = \""+key+"\" # gitleaks:allow\n"),
@@ -55,7 +55,7 @@ func TestEngineFindsNothing(t *testing.T) {
 	})
 }
 
-func TestEngineUnreadableFileIsAnError(t *testing.T) {
+func TestUnreadableFileIsAnError(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		_, err := scanner(t, e).Tree(t.Context(), "/no/such/folder")
 		assert.ErrorContains(t, err, "scanning /no/such/folder for secrets")

@@ -14,11 +14,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// How long the user's ssh-agent may take to list its keys, and to sign: it may
-// ask the user, or wait for a token to be touched.
+// Timeouts of the user's ssh-agent. To sign, it may prompt the user, or wait for a token.
 const (
-	listTakes = 10 * time.Second
-	signTakes = 2 * time.Minute
+	listTimeout = 10 * time.Second
+	signTimeout = 2 * time.Minute
 )
 
 // Agent is the user's ssh-agent, by the path of its socket.
@@ -29,7 +28,7 @@ func (a Agent) Check(ctx context.Context, key Key) error {
 	if a == "" {
 		return hint.Wrap(errors.New("no ssh-agent to sign commits (SSH_AUTH_SOCK is not set)"), "start one with \"eval $(ssh-agent)\", and add your key with \"ssh-add\"")
 	}
-	client, leave, err := a.dial(ctx, listTakes)
+	client, leave, err := a.dial(ctx, listTimeout)
 	if err != nil {
 		return hint.Wrap(fmt.Errorf("connecting to the ssh-agent: %w", err), "start one with \"eval $(ssh-agent)\", and add your key with \"ssh-add\"")
 	}
@@ -61,9 +60,9 @@ func (a Agent) dial(ctx context.Context, limit time.Duration) (client agent.Exte
 	}, nil
 }
 
-// sign has data signed and returns the signature in the protocol's format.
+// sign signs data and returns the signature in the protocol's format.
 func (a Agent) sign(ctx context.Context, key Key, data []byte, flags uint32) ([]byte, error) {
-	client, leave, err := a.dial(ctx, signTakes)
+	client, leave, err := a.dial(ctx, signTimeout)
 	if err != nil {
 		return nil, err
 	}

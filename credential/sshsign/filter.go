@@ -26,11 +26,10 @@ const (
 type filter struct {
 	key   Key
 	agent Agent
-	one   sync.Mutex // at a time is signed, so that the user is asked once at a time
+	mu    sync.Mutex // signs one at a time: the user may be prompted for each
 }
 
-// answer returns the answer to a request. What is not meant to be answered is
-// refused in the protocol's own way.
+// answer returns the answer to a request: a failure for all but the two that are allowed.
 func (f *filter) answer(ctx context.Context, request []byte) []byte {
 	if bytes.Equal(request, []byte{agentIdentities}) {
 		return f.identities()
@@ -39,11 +38,11 @@ func (f *filter) answer(ctx context.Context, request []byte) []byte {
 	if err != nil {
 		return []byte{agentFailure}
 	}
-	f.one.Lock()
-	defer f.one.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	signature, err := f.agent.sign(ctx, f.key, data, flags)
 	if err != nil {
-		return []byte{agentFailure} // the protocol has no place for a reason
+		return []byte{agentFailure} // the protocol has no reasons
 	}
 	return ssh.Marshal(struct {
 		Signature []byte `sshtype:"14"`
@@ -58,7 +57,7 @@ func (f *filter) identities() []byte {
 	}{1, f.key.public.Marshal(), ""})
 }
 
-// read reads a request to sign, and refuses every other one.
+// read parses a request to sign, and rejects all others.
 func (f *filter) read(request []byte) (data []byte, flags uint32, err error) {
 	var m struct {
 		Blob  []byte `sshtype:"13"`
@@ -66,13 +65,13 @@ func (f *filter) read(request []byte) (data []byte, flags uint32, err error) {
 		Flags uint32
 	}
 	if len(request) == 0 || request[0] != agentSign {
-		return nil, 0, errors.New("it is no request to sign")
+		return nil, 0, errors.New("not a request to sign")
 	}
 	if err := ssh.Unmarshal(request, &m); err != nil {
 		return nil, 0, err
 	}
 	if !bytes.Equal(m.Blob, f.key.public.Marshal()) {
-		return nil, 0, errors.New("it is another key")
+		return nil, 0, errors.New("another key")
 	}
 	if err := f.checkFlags(m.Flags); err != nil {
 		return nil, 0, err
@@ -80,26 +79,25 @@ func (f *filter) read(request []byte) (data []byte, flags uint32, err error) {
 	return m.Data, m.Flags, checkSigned(m.Data)
 }
 
-// checkFlags refuses signatures of SHA-1, which the format of git's signatures
-// does not have.
+// checkFlags rejects SHA-1, which git's signatures do not have.
 func (f *filter) checkFlags(flags uint32) error {
 	allowed := []agent.SignatureFlags{0}
 	if f.key.public.Type() == ssh.KeyAlgoRSA {
 		allowed = []agent.SignatureFlags{agent.SignatureFlagRsaSha256, agent.SignatureFlagRsaSha512}
 	}
 	if !slices.Contains(allowed, agent.SignatureFlags(flags)) {
-		return fmt.Errorf("the flags %d are not for this key", flags)
+		return fmt.Errorf("invalid flags %d for this key", flags)
 	}
 	return nil
 }
 
-// checkSigned refuses to sign what is not the digest of something of git's, in
-// the format of OpenSSH's PROTOCOL.sshsig. The challenge of a login begins with
-// the length of the session's ID, so it never looks like that.
+// checkSigned rejects data other than digests of git in the format of OpenSSH's
+// PROTOCOL.sshsig. The challenge of a login never has that format: it begins with the
+// length of the session ID.
 func checkSigned(data []byte) error {
 	text, ok := strings.CutPrefix(string(data), wire.SignMagic)
 	if !ok {
-		return errors.New("it is no signature of a file")
+		return errors.New("not a signature of a file")
 	}
 	var m struct {
 		Namespace, Reserved, Hash string
@@ -111,11 +109,11 @@ func checkSigned(data []byte) error {
 	lengths := map[string]int{"sha256": 32, "sha512": 64}
 	switch {
 	case m.Namespace != wire.SignNamespace:
-		return fmt.Errorf("the namespace %q is not git's", m.Namespace)
+		return fmt.Errorf("namespace %q instead of git's", m.Namespace)
 	case m.Reserved != "":
-		return errors.New("what is reserved is in use")
+		return errors.New("the reserved field is not empty")
 	case len(m.Digest) == 0 || lengths[m.Hash] != len(m.Digest):
-		return fmt.Errorf("it is no digest of %q", m.Hash)
+		return fmt.Errorf("not a digest of %q", m.Hash)
 	}
 	return nil
 }

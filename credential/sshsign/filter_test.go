@@ -115,7 +115,7 @@ func TestGitSignaturesAreSigned(t *testing.T) {
 	}
 }
 
-func TestEverythingElseIsRefused(t *testing.T) {
+func TestOtherDataIsNotSigned(t *testing.T) {
 	key, private := newKey(t)
 	other, otherPrivate := newKey(t)
 	rsaKey, rsaPrivate := newRSAKey(t)
@@ -190,7 +190,7 @@ func TestOnlyTheKeyIsListed(t *testing.T) {
 }
 
 // An agent that is locked, gone, or has lost the key says no.
-func TestAgentRefuses(t *testing.T) {
+func TestRejectedAgentRequests(t *testing.T) {
 	key, private := newKey(t)
 	socket, ring := userAgent(t, private)
 	f := &filter{key: key, agent: socket}

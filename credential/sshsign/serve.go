@@ -18,29 +18,28 @@ import (
 )
 
 const (
-	// maxRequest bounds a request, in bytes: a key of RSA with 16384 bits and
-	// a digest fit in.
+	// maxRequest limits a request, in bytes: enough for an RSA key of 16384 bits and
+	// a digest.
 	maxRequest = 8 << 10
-	// maxConnections bounds those that are answered side by side. Others wait.
+	// maxConnections limits concurrent connections. Others wait.
 	maxConnections = 8
-	// idle is how long a connection may say nothing.
+	// idle is the timeout of a connection without data.
 	idle = 10 * time.Second
-	// maxSocketPath is the longest path of a socket that Linux takes, in bytes.
+	// maxSocketPath is the maximum length of a socket path on Linux, in bytes.
 	maxSocketPath = 107
-	// staleAfter is how old a socket has to be before it is looked at whether
-	// somebody still listens: a new one may be about to.
+	// staleAfter is the age from which a socket without a listener is stale: a new one may
+	// not listen yet.
 	staleAfter = time.Minute
 )
 
-// Dir is the folder for sockets of a sandbox below the plugin's state folder. It
-// is short, because paths of sockets have to be.
+// Dir is the directory for the sockets of a sandbox. Its name is short, because the length of
+// socket paths is limited.
 func Dir(stateDir, sandbox string) string {
 	sum := sha256.Sum256([]byte(sandbox))
 	return filepath.Join(stateDir, "sign", hex.EncodeToString(sum[:6]))
 }
 
-// MakeDir makes the folder for the user that commands in the sandbox run as, and
-// nobody else.
+// MakeDir creates the directory for the user of the sandbox alone.
 func MakeDir(dir string, uid, gid int) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
@@ -55,7 +54,7 @@ func MakeDir(dir string, uid, gid int) error {
 	return nil
 }
 
-// chown makes a user own a file if the process is root's.
+// chown sets the owner of a file if the process runs as root.
 func chown(path string, uid, gid int) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -63,8 +62,8 @@ func chown(path string, uid, gid int) error {
 	return os.Lchown(path, uid, gid)
 }
 
-// Serve signs with the key for whoever connects to a socket in dir, until stop
-// is called. It returns the socket's name in that folder.
+// Serve signs with the key at a new socket in dir until stop is called. It returns the
+// socket's name in dir.
 func Serve(ctx context.Context, dir string, uid, gid int, a Agent, key Key) (name string, stop func(), err error) {
 	if err := MakeDir(dir, uid, gid); err != nil {
 		return "", nil, err
@@ -90,7 +89,7 @@ func Serve(ctx context.Context, dir string, uid, gid int, a Agent, key Key) (nam
 	all.Go(func() { f.accept(ctx, listener, &all) })
 	return name, func() {
 		cancel()
-		_ = listener.Close() // its file goes too
+		_ = listener.Close() // removes its file
 		all.Wait()
 	}, nil
 }
@@ -130,7 +129,7 @@ func (f *filter) accept(ctx context.Context, listener net.Listener, all *sync.Wa
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(100 * time.Millisecond): // out of descriptors, say
+			case <-time.After(100 * time.Millisecond): // out of descriptors, for example
 				continue
 			}
 		}
@@ -143,7 +142,7 @@ func (f *filter) accept(ctx context.Context, listener net.Listener, all *sync.Wa
 	}
 }
 
-// serve answers requests until there is none, or one that is out of bounds.
+// serve answers requests until the connection ends, or a request is too large.
 func (f *filter) serve(ctx context.Context, conn net.Conn) {
 	for ctx.Err() == nil {
 		if err := conn.SetDeadline(time.Now().Add(idle)); err != nil {
@@ -171,7 +170,7 @@ func readMessage(r io.Reader) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(size[:])
 	if n == 0 || n > maxRequest {
-		return nil, fmt.Errorf("a request of %d bytes is out of bounds", n)
+		return nil, fmt.Errorf("invalid size of a request: %d bytes", n)
 	}
 	message := make([]byte, n)
 	_, err := io.ReadFull(r, message)

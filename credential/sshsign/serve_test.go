@@ -84,7 +84,7 @@ func TestServe(t *testing.T) {
 	assert.Assert(t, os.IsNotExist(err))
 }
 
-func TestLongPathIsRefused(t *testing.T) {
+func TestLongPathIsRejected(t *testing.T) {
 	key, private := newKey(t)
 	socket, _ := userAgent(t, private)
 	dir := Dir(filepath.Join(t.TempDir(), strings.Repeat("x", 90)), "ralph-a-b")

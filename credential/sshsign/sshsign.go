@@ -1,6 +1,6 @@
-// Package sshsign lets an agent in a sandbox have its commits signed by the
-// user's ssh-agent, without giving it that agent: of the protocol's requests
-// only two are answered, for one key, and only what git signs is signed.
+// Package sshsign signs commits of an agent in a sandbox with the user's ssh-agent, without
+// access to that agent: only two requests of the protocol are answered, for one key, and
+// only git's data is signed.
 package sshsign
 
 import (
@@ -17,26 +17,26 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Key is the public key of what commits are signed with.
+// Key is the public key of signed commits.
 type Key struct{ public ssh.PublicKey }
 
-// Setting is the key as git's user.signingKey has it, without a file.
+// Setting returns the literal key for git's user.signingKey.
 func (k Key) Setting() string {
 	return literal + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.public)))
 }
 
-// literal begins a user.signingKey that is the key itself.
+// literal is the prefix of a literal key in user.signingKey.
 const literal = "key::"
 
-// maxKeyFile bounds what is read of a key's file, in bytes.
+// maxKeyFile limits the file of a key, in bytes.
 const maxKeyFile = 64 << 10
 
-// ErrNotSet says that git has no signing key.
+// ErrNotSet means that git has no signing key.
 var ErrNotSet = hint.Wrap(errors.New("git has no ssh key to sign with"), "set it with %q and %q", "git config --global gpg.format ssh", "git config --global user.signingKey ~/.ssh/KEY.pub")
 
-// ReadKey reads what git's gpg.format and user.signingKey name: a literal key,
-// the file of a public key, or that of a private key whose .pub is beside it.
-// Private keys are not read.
+// ReadKey reads the key of git's gpg.format and user.signingKey: a literal key, the file of a
+// public key, or that of a private key with a .pub file beside it. Private keys are not
+// read.
 func ReadKey(format, setting string) (Key, error) {
 	if format != "ssh" || setting == "" {
 		return Key{}, ErrNotSet
@@ -78,7 +78,7 @@ func readFile(path string) (string, error) {
 	return string(b), err
 }
 
-// parseKey reads a key as authorized_keys has it.
+// parseKey parses a key in the format of authorized_keys.
 func parseKey(text string) (Key, error) {
 	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(text))
 	if err != nil {

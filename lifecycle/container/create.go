@@ -287,7 +287,7 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 		defer look.Wait()
 		look.Go(func() { _, _ = d.listNetworks(ctx) })
 	}
-	err := agentconfig.Restore(sb.Config, d.Name(), sb.Name)
+	err := agentconfig.Recreate(sb.Config, d.Name(), sb.Name)
 	if err == nil {
 		_, err = d.API.ContainerStart(ctx, sb.ID, client.ContainerStartOptions{})
 	}

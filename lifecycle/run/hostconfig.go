@@ -59,7 +59,7 @@ func stageConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox
 	}
 	digest := files.Digest()
 	if !known || was != digest {
-		for _, what := range files.LeftOut {
+		for _, what := range files.Notes {
 			h.Report("Warning: " + host.Quote(what))
 		}
 	}
