@@ -55,7 +55,7 @@ func privileges() map[string]privilege {
 
 // privilegedAgent reports whether the agent gets keys that stay on the host
 // with the default agent.
-func privilegedAgent(name string) bool { return len(credential.Unkept(name)) > 0 }
+func privilegedAgent(name string) bool { return len(credential.ExposedKeys(name)) > 0 }
 
 // needs reports whether a value needs approval.
 func (p privilege) needs(v string) bool {

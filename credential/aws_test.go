@@ -105,7 +105,7 @@ func TestAWSCredentials(t *testing.T) {
 	}
 }
 
-func TestAWSProfileIsNotTheRepositorys(t *testing.T) {
+func TestRepositoryCannotSetAWSProfile(t *testing.T) {
 	fake := newFakeAWS(t, says(identity), says(exported), says("eu-west-1"))
 	root := t.TempDir()
 	t.Chdir(root)
@@ -202,7 +202,7 @@ func TestAWSHelperOutlivesAWS(t *testing.T) {
 	assert.Assert(t, time.Since(begun) < 15*time.Second, "nobody waits for the helper")
 }
 
-func TestAWSDoesNotStart(t *testing.T) {
+func TestAWSCannotBeStarted(t *testing.T) {
 	_, err := Bedrock{LookupEnv: lookup(), AWS: filepath.Join(t.TempDir(), "aws")}.Environment(t.Context())
 	assert.ErrorContains(t, err, "getting AWS credentials for Bedrock: starting aws: ")
 }

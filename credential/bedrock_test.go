@@ -85,7 +85,7 @@ func TestBedrockOrigin(t *testing.T) {
 	}
 }
 
-func TestSettingsThatAreNotFilesAreIgnored(t *testing.T) {
+func TestSettingsMustBeRegularFiles(t *testing.T) {
 	home, root := t.TempDir(), t.TempDir()
 	assert.NilError(t, os.MkdirAll(write(t, home, "settings.json", ""), 0o700))
 	assert.NilError(t, os.MkdirAll(filepath.Join(root, ".claude"), 0o700))

@@ -14,7 +14,7 @@ import (
 )
 
 // The Keychain is asked as Claude Code fills it, and only when there is no file.
-func TestSignInFromTheKeychain(t *testing.T) {
+func TestSignInFromKeychain(t *testing.T) {
 	login := func(ends time.Time) string {
 		return fmt.Sprintf(`{"claudeAiOauth":{"accessToken":"sk-keychain","refreshToken":"sk-refresh","expiresAt":%d}}`, ends.UnixMilli())
 	}

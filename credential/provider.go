@@ -75,9 +75,9 @@ func agentProviders(agent string) agentRoutes {
 	return agentRoutes{}
 }
 
-// Unkept returns the variables with keys of an agent that are passed to containers, because no
+// ExposedKeys returns the variables with keys of an agent that are passed to containers, because no
 // proxy can add them to requests.
-func Unkept(agent string) []string {
+func ExposedKeys(agent string) []string {
 	var kept []string
 	for _, p := range agentProviders(agent).providers {
 		kept = append(kept, keysFor(agent, p.name)...)

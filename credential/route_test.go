@@ -34,7 +34,7 @@ func routeLine(r egress.Route) string {
 	return line
 }
 
-func TestUnkept(t *testing.T) {
+func TestExposedKeys(t *testing.T) {
 	for agent, want := range map[string][]string{
 		"claude": nil, "codex": nil, "shell": nil, "mine": nil,
 		"opencode": {"GEMINI_API_KEY"},
@@ -42,7 +42,7 @@ func TestUnkept(t *testing.T) {
 		"crush":    {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"},
 		"copilot":  {"COPILOT_GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"},
 	} {
-		got := Unkept(agent)
+		got := ExposedKeys(agent)
 		assert.Check(t, len(got) == len(want) && slices.Equal(got, want), "%s: %v", agent, got)
 		// What goes in is what the router says goes in.
 		all := func(name string) (string, bool) {

@@ -101,7 +101,7 @@ func (w *world) driverFlags() []string {
 // setUpFake installs the fake of the world's microVM program.
 func (w *world) setUpFake(t *testing.T) {
 	t.Helper()
-	w.fakeDir = filepath.Join(w.dir, "double")
+	w.fakeDir = filepath.Join(w.dir, "fake")
 	assert.NilError(t, os.Mkdir(w.fakeDir, 0o755))
 	s := sandboxcli.Defaults()
 	s.Mode, s.Engine, s.Template = sandboxcli.ModeContainer, w.engine.Host, engines.BaseImage()

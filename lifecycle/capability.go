@@ -64,8 +64,8 @@ type KeyStore interface {
 	// Keys returns for which services it has keys. present reports whether the
 	// user's environment has one of these variables.
 	Keys(ctx context.Context, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
-	// GiveKey returns the advice for storing a missing key.
-	GiveKey(services []credential.Service) string
+	// MissingKeyHint returns the advice for storing a missing key.
+	MissingKeyHint(services []credential.Service) string
 }
 
 // Limiter is a driver that may not support limits.

@@ -24,7 +24,7 @@ import (
 const share = 25 * time.Millisecond
 
 // vm is a place where a driver's microVMs are processes of its program's
-// double, which answers at once.
+// fake, which answers at once.
 type vm struct {
 	b      *bench
 	driver string
@@ -39,7 +39,7 @@ func (b *bench) microVMs() error {
 		v := &vm{b: b, driver: driver, dir: filepath.Join(b.dir, driver)}
 		v.repo, v.plugin = filepath.Join(v.dir, "repo"), filepath.Join(v.config(), "cli-plugins", "docker-ralph")
 		if err := v.setUp(); err != nil {
-			return fmt.Errorf("setting up the double for %s: %w", driver, err)
+			return fmt.Errorf("setting up the fake for %s: %w", driver, err)
 		}
 		if err := errors.Join(v.measure(), sandboxcli.Purge(b.ctx, v.state())); err != nil {
 			return fmt.Errorf("measuring the driver %s: %w", driver, err)
@@ -53,7 +53,7 @@ func (v *vm) bin() string    { return filepath.Join(v.dir, "bin") }
 func (v *vm) home() string   { return filepath.Join(v.dir, "home") }
 func (v *vm) config() string { return filepath.Join(v.dir, "docker") }
 
-// program is where the double is for this driver to find it.
+// program is where the fake is for this driver to find it.
 func (v *vm) program() string {
 	if v.driver == microvm.Sbx {
 		return filepath.Join(v.bin(), "sbx")
@@ -61,7 +61,7 @@ func (v *vm) program() string {
 	return filepath.Join(v.config(), "cli-plugins", "docker-sandbox")
 }
 
-// setUp makes all of this. The double runs commands on this machine, and so not
+// setUp makes all of this. The fake runs commands on this machine, and so not
 // as root: everything belongs to another user then.
 func (v *vm) setUp() error {
 	settings := sandboxcli.Defaults()
@@ -244,6 +244,6 @@ func (v *vm) compare(what, program string, c calls) error {
 		goal = fmt.Sprintf(" (goal: at most %s above)", ms(share))
 	}
 	w, i := median(whole), median(its)
-	fmt.Printf("%-35s %s, the double %s, %s above, ratio %.2f%s\n", what, ms(w), ms(i), ms(median(ours)), float64(w)/float64(i), goal)
+	fmt.Printf("%-35s %s, the fake %s, %s above, ratio %.2f%s\n", what, ms(w), ms(i), ms(median(ours)), float64(w)/float64(i), goal)
 	return nil
 }

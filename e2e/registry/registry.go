@@ -1,4 +1,4 @@
-// Package registry is a double of an image registry. Engines fetch images without
+// Package registry is a fake of an image registry. Engines fetch images without
 // TLS from their own machine alone, so tests run it in an engine's network.
 package registry
 

@@ -41,7 +41,7 @@ type copier struct {
 func (b Backlog) Keep(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, command, id string, died bool) (after func(code int) error, _ error) {
 	c := &copier{Backlog: b, driver: driver, sb: sb, id: id}
 	if died {
-		if err := c.recover(ctx); err != nil {
+		if err := c.restore(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -166,8 +166,8 @@ func (c *copier) transfer(ctx context.Context, command string, stdin io.Reader, 
 	return lifecycle.RunService(ctx, c.driver, c.sb, stdin, stdout, wire.Program, host.TaskCommand, command)
 }
 
-// recover restores the newest copy if the backlog was lost with its loop.
-func (c *copier) recover(ctx context.Context) error {
+// restore restores the newest copy if the backlog was lost with its loop.
+func (c *copier) restore(ctx context.Context) error {
 	copies, err := c.Copies()
 	if err != nil || len(copies) == 0 {
 		return err

@@ -169,8 +169,8 @@ func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	g.Host.Report("Hint: run the command again")
 }
 
-// Recover fetches commits of a killed command, before a command without an agent.
-func (g *Git) Recover(ctx context.Context, sb lifecycle.Sandbox) error {
+// FetchInterrupted fetches commits of a killed command, before a command without an agent.
+func (g *Git) FetchInterrupted(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !g.Repo.Unfinished() {
 		return nil
 	}

@@ -147,7 +147,7 @@ func TestProbe(t *testing.T) {
 }
 
 // A repair that could fetch nothing leaves what came before it to be told.
-func TestResultsOfSyncsAddUp(t *testing.T) {
+func TestSyncResultsAreAdded(t *testing.T) {
 	var g Git
 	g.add(gitsync.Result{Commits: 1, Others: map[string]string{"a": "b"}, Kept: map[string]string{"c": "d"}})
 	res := g.add(gitsync.Result{})

@@ -104,7 +104,7 @@ func Save(h host.Host, at host.Backend, i *Scan, wt gitrepo.Worktree) func(conte
 			return nil
 		}
 		if at.Kind == config.DriverContainer {
-			return saveOwn(ctx, h, at.Driver, i, wt, sb)
+			return savePrivateGit(ctx, h, at.Driver, i, wt, sb)
 		}
 		if sb.State != lifecycle.Running {
 			if err := driver.Start(ctx, sb); err != nil {

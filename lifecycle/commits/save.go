@@ -53,10 +53,10 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 	return heldHint(l.Sandbox, err)
 }
 
-// saveOwn fetches all commits before a container is removed. Without ralph of this
+// savePrivateGit fetches all commits before a container is removed. Without ralph of this
 // version in it nothing can be fetched; then its git directory stays for the next
 // container of that name.
-func saveOwn(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
+func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	if sb.State != lifecycle.Running && host.Missing(sb.Root) {
 		return nil // it cannot be started; its git directory stays for the next one of that name

@@ -11,7 +11,7 @@ import (
 	"gotest.tools/v3/fs"
 )
 
-func TestUsersCertificates(t *testing.T) {
+func TestCertificates(t *testing.T) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))

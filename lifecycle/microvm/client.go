@@ -14,14 +14,14 @@ import (
 
 // client is one of the two programs on this machine.
 type client struct {
-	path  string
-	args  []string // before every command, such as "sandbox"
-	typed string   // how a user calls it
+	path string
+	args []string // before every command, such as "sandbox"
+	cli  string   // how a user calls it
 }
 
 // callError is a failed call of the program.
 type callError struct {
-	typed          string // the command, as a user would type it
+	command        string // the command, as a user would type it
 	code           int    // exit code; -1 when it was ended from outside
 	stdout, stderr string
 	limit          time.Duration // the time that it exceeded; 0 if it did not
@@ -30,37 +30,37 @@ type callError struct {
 
 // Error quotes the program.
 func (e *callError) Error() string {
-	switch words := e.words(); {
+	switch words := e.message(); {
 	case e.limit > 0:
-		return fmt.Sprintf("%q did not answer within %s", e.typed, e.limit)
+		return fmt.Sprintf("%q did not answer within %s", e.command, e.limit)
 	case words != "":
-		return fmt.Sprintf("%q: %s", e.typed, words)
+		return fmt.Sprintf("%q: %s", e.command, words)
 	default:
-		return fmt.Sprintf("%q: %v", e.typed, e.err)
+		return fmt.Sprintf("%q: %v", e.command, e.err)
 	}
 }
 
 // Unwrap implements errors.
 func (e *callError) Unwrap() error { return e.err }
 
-// says reports whether the output has one of these texts, in any case.
-func (e *callError) says(texts ...string) bool {
+// mentions reports whether the output has one of these texts, in any case.
+func (e *callError) mentions(texts ...string) bool {
 	said := strings.ToLower(e.stderr + "\n" + e.stdout)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(said, text) })
 }
 
 // taken reports whether the name of a new sandbox is in use (contract, section 5.1).
-func (e *callError) taken() bool { return e.says("409 conflict", "already exists") }
+func (e *callError) taken() bool { return e.mentions("409 conflict", "already exists") }
 
 // missing reports whether there is no sandbox of that name. Other things may not be found
 // either, and the plugin's name contains "sandbox".
 func (e *callError) missing() bool {
-	return e.says("no sandbox named", "no such sandbox") || e.says("sandbox '", `sandbox "`) && e.says("' not found", `" not found`)
+	return e.mentions("no sandbox named", "no such sandbox") || e.mentions("sandbox '", `sandbox "`) && e.mentions("' not found", `" not found`)
 }
 
-// words is the end of the program's output, on one line. Failures inside a sandbox are on
+// message is the end of the program's output, on one line. Failures inside a sandbox are on
 // standard output.
-func (e *callError) words() string {
+func (e *callError) message() string {
 	text := e.stderr
 	if strings.TrimSpace(text) == "" {
 		text = e.stdout
@@ -76,14 +76,14 @@ func (c client) output(ctx context.Context, limit time.Duration, args ...string)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := c.command(limited, args)
-	var stdout, stderr capped
+	var stdout, stderr limitedBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("running %q: %w", c.call(args), ctx.Err())
+		return nil, fmt.Errorf("running %q: %w", c.commandLine(args), ctx.Err())
 	}
 	if err != nil {
-		failed := &callError{typed: c.call(args), code: -1, stdout: stdout.String(), stderr: stderr.String(), err: err}
+		failed := &callError{command: c.commandLine(args), code: -1, stdout: stdout.String(), stderr: stderr.String(), err: err}
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			failed.code = exit.ExitCode()
 		}
@@ -95,16 +95,16 @@ func (c client) output(ctx context.Context, limit time.Duration, args ...string)
 	return stdout.Bytes(), nil
 }
 
-// call is a command as a user would type it.
-func (c client) call(args []string) string {
-	return strings.Join(append([]string{c.typed}, args...), " ")
+// commandLine is a command as a user would type it.
+func (c client) commandLine(args []string) string {
+	return strings.Join(append([]string{c.cli}, args...), " ")
 }
 
 // command prepares a command in its own process group, which Ctrl+C does not reach.
 func (c client) command(ctx context.Context, args []string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.path, slices.Concat(c.args, args)...)
 	cmd.Env = append(environment(), env...)
-	ownGroup(cmd)
+	setProcessGroup(cmd)
 	cmd.WaitDelay = 2 * killDelay
 	return cmd
 }
@@ -128,12 +128,12 @@ func environment() []string {
 	return env
 }
 
-// capped buffers the beginning of a program's output.
-type capped struct{ bytes.Buffer }
+// limitedBuffer buffers the beginning of a program's output.
+type limitedBuffer struct{ bytes.Buffer }
 
 const maxOutput = 8 << 20
 
-func (c *capped) Write(p []byte) (int, error) {
+func (c *limitedBuffer) Write(p []byte) (int, error) {
 	if room := maxOutput - c.Len(); room < len(p) {
 		_, _ = c.Buffer.Write(p[:max(room, 0)])
 		return len(p), nil

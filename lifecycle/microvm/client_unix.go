@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// ownGroup puts a command into its own process group, all of which is terminated at the end
+// setProcessGroup puts a command into its own process group, all of which is terminated at the end
 // of the command's context: the Docker CLI runs plugins in processes of their own.
-func ownGroup(cmd *exec.Cmd) {
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {
 		group := -cmd.Process.Pid
@@ -21,7 +21,7 @@ func ownGroup(cmd *exec.Cmd) {
 				_ = syscall.Kill(group, syscall.SIGKILL)
 			}
 		})
-		return endGroup(group)
+		return terminateGroup(group)
 	}
 }
 
@@ -30,7 +30,7 @@ func isReused(p *os.Process) bool {
 	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) && syscall.Kill(p.Pid, 0) == nil
 }
 
-func endGroup(group int) error {
+func terminateGroup(group int) error {
 	err := syscall.Kill(group, syscall.SIGTERM)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil
@@ -38,8 +38,8 @@ func endGroup(group int) error {
 	return err
 }
 
-// ownSession lets a command outlive this process and its terminal.
-func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+// newSession lets a command outlive this process and its terminal.
+func newSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
-// resized signals a program that the size of its terminal has changed.
-func resized(cmd *exec.Cmd) { _ = cmd.Process.Signal(syscall.SIGWINCH) }
+// signalResize signals a program that the size of its terminal has changed.
+func signalResize(cmd *exec.Cmd) { _ = cmd.Process.Signal(syscall.SIGWINCH) }

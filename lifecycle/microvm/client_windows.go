@@ -5,10 +5,10 @@ import (
 	"syscall"
 )
 
-func ownGroup(cmd *exec.Cmd) {
+func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-func ownSession(cmd *exec.Cmd) { ownGroup(cmd) }
+func newSession(cmd *exec.Cmd) { setProcessGroup(cmd) }
 
-func resized(*exec.Cmd) {} // consoles signal their programs
+func signalResize(*exec.Cmd) {} // consoles signal their programs

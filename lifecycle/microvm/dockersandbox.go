@@ -26,7 +26,7 @@ const heartbeat = 10 * time.Minute
 
 func pluginDialect(o Options) dialect {
 	return dialect{
-		typed: "docker sandbox", listed: "vms",
+		cli: "docker sandbox", listKey: "vms",
 		start: []string{"run", "--detached"}, remove: []string{"rm"},
 		beat:    cmp.Or(o.Beat, heartbeat),
 		remedy:  "restart Docker Desktop",
@@ -38,7 +38,7 @@ func (p *plugin) client(context.Context) (client, error) {
 	if p.docker == "" {
 		return client{}, errors.New("docker is not on PATH")
 	}
-	return client{path: p.docker, args: append(slices.Clone(p.globals), "sandbox"), typed: "docker sandbox"}, nil
+	return client{path: p.docker, args: append(slices.Clone(p.globals), "sandbox"), cli: "docker sandbox"}, nil
 }
 
 // usable checks that listing works: the plugin can be present but disabled.
@@ -59,12 +59,12 @@ var errNoPlugin = hint.Wrap(fmt.Errorf("%w: no \"docker sandbox\" (it is part of
 
 func (p *plugin) explain(c *callError) error {
 	switch {
-	case c.says("docker sandbox", "sandboxes") && c.says("deprecated", "been removed", "no longer"):
+	case c.mentions("docker sandbox", "sandboxes") && c.mentions("deprecated", "been removed", "no longer"):
 		return errRemoved
-	case c.says("is not a docker command", "unknown command", "docker [options] command"): // the CLI's own usage
+	case c.mentions("is not a docker command", "unknown command", "docker [options] command"): // the CLI's own usage
 		return errNoPlugin
-	case c.says("sandboxd.sock", "dial unix", "cannot connect to the"):
-		return hint.Wrap(fmt.Errorf("docker sandbox cannot connect to its daemon (%s)", c.words()), "start Docker Desktop")
+	case c.mentions("sandboxd.sock", "dial unix", "cannot connect to the"):
+		return hint.Wrap(fmt.Errorf("docker sandbox cannot connect to its daemon (%s)", c.message()), "start Docker Desktop")
 	default:
 		return nil
 	}
@@ -83,7 +83,7 @@ func (p *plugin) keys(_ context.Context, _ *Driver, services []credential.Servic
 	return has, nil
 }
 
-func (p *plugin) giveKey(services []credential.Service) string {
+func (p *plugin) missingKeyHint(services []credential.Service) string {
 	var variables []string
 	for _, s := range services {
 		variables = append(variables, s.Variables[0])

@@ -64,7 +64,7 @@ func TestExplainPluginFailures(t *testing.T) {
 func TestTimeoutHint(t *testing.T) {
 	for name, remedy := range map[string]string{Sbx: `run "sbx daemon restart"`, DockerSandbox: "restart Docker Desktop"} {
 		d := New(name, Options{})
-		err := d.withAdvice(&callError{typed: d.typed + " ls", limit: time.Second})
+		err := d.withHint(&callError{command: d.cli + " ls", limit: time.Second})
 		assert.ErrorContains(t, err, "did not answer within 1s")
 		assert.DeepEqual(t, hint.Of(err), []string{remedy})
 	}

@@ -22,15 +22,15 @@ const (
 // setting formats a setting, as in "allow-host=example.com:443".
 func setting(name, value string) string { return name + "=" + value }
 
-// ownDefault is the warning for every sandbox.
-const ownDefault = "docker sandbox may also allow hosts of its default policy, which it does not list"
+// defaultPolicyNote is the warning for every sandbox.
+const defaultPolicyNote = "docker sandbox may also allow hosts of its default policy, which it does not list"
 
 // restrict adds the settings that were not applied before. The plugin does not list those of
 // a sandbox.
 func (p *plugin) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func([]string) error) (deviations, error) {
 	want, is := settings(policy)
 	if policy.Mode != egress.AllowAll {
-		is.stricter = append(is.stricter, ownDefault)
+		is.stricter = append(is.stricter, defaultPolicyNote)
 	}
 	for _, old := range applied {
 		if host, ok := strings.CutPrefix(old, allowHost+"="); ok && !slices.Contains(want, old) {

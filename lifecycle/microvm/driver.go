@@ -72,28 +72,30 @@ func (d *Driver) Keys(ctx context.Context, services []credential.Service, presen
 	return d.keys(ctx, d, services, present)
 }
 
-// GiveKey implements [lifecycle.KeyStore].
-func (d *Driver) GiveKey(services []credential.Service) string { return d.giveKey(services) }
+// MissingKeyHint implements [lifecycle.KeyStore].
+func (d *Driver) MissingKeyHint(services []credential.Service) string {
+	return d.missingKeyHint(services)
+}
 
 // Usable reports whether sandboxes can be created.
 func (d *Driver) Usable(ctx context.Context) error { return d.usable(ctx, d) }
 
 // Manual implements [lifecycle.Driver].
 func (d *Driver) Manual(name string) lifecycle.Manual {
-	typed := func(args ...string) string { return strings.Join(append([]string{d.typed}, args...), " ") }
+	typed := func(args ...string) string { return strings.Join(append([]string{d.cli}, args...), " ") }
 	return lifecycle.Manual{List: typed("ls"), Stop: typed("stop", name)}
 }
 
 func (d *Driver) records() records { return recordsOf(d.StateDir, d.name) }
 
-// call runs a command of the program without input.
+// commandLine runs a command of the program without input.
 func (d *Driver) call(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
 	c, err := d.client(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out, err := c.output(ctx, d.scaled(limit), args...)
-	return out, d.withAdvice(err)
+	return out, d.withHint(err)
 }
 
 // inside runs a small command of ours in a sandbox.
@@ -108,8 +110,8 @@ func (d *Driver) scaled(limit time.Duration) time.Duration {
 	return limit
 }
 
-// withAdvice replaces a known failure of the program by an error with a hint.
-func (d *Driver) withAdvice(err error) error {
+// withHint replaces a known failure of the program by an error with a hint.
+func (d *Driver) withHint(err error) error {
 	c, ok := errors.AsType[*callError](err)
 	if !ok {
 		return err
@@ -118,18 +120,18 @@ func (d *Driver) withAdvice(err error) error {
 		return hint.Wrap(err, "%s", d.remedy)
 	}
 	if known := d.explain(c); known != nil {
-		return &advisedError{known, c}
+		return &hintedError{known, c}
 	}
 	return err
 }
 
-// advisedError also unwraps to the failure of the program.
-type advisedError struct {
+// hintedError also unwraps to the failure of the program.
+type hintedError struct {
 	error
 	call *callError
 }
 
-func (e *advisedError) Unwrap() []error { return []error{e.error, e.call} }
+func (e *hintedError) Unwrap() []error { return []error{e.error, e.call} }
 
 // list asks the program for its sandboxes.
 func (d *Driver) list(ctx context.Context) ([]Entry, error) {
@@ -148,13 +150,13 @@ func (d *Driver) entries(ctx context.Context) (entries []Entry, err error) {
 		if out, err = d.call(ctx, limitList, "ls", "--json"); err != nil {
 			return nil, err
 		}
-		if entries, err = ParseListing(out, d.listed); err == nil {
+		if entries, err = ParseListing(out, d.listKey); err == nil {
 			return entries, nil
 		}
 		if known := d.explain(&callError{stdout: string(out)}); known != nil {
 			return nil, known
 		}
-		err = fmt.Errorf("parsing the output of %q: %w: %.200q", d.typed+" ls --json", err, out)
+		err = fmt.Errorf("parsing the output of %q: %w: %.200q", d.cli+" ls --json", err, out)
 	}
 	return nil, err
 }
@@ -162,7 +164,7 @@ func (d *Driver) entries(ctx context.Context) (entries []Entry, err error) {
 // diagnose returns, in a clause, why the program may list nothing although there was a
 // sandbox.
 func (d *Driver) diagnose(ctx context.Context, name string) string {
-	why := d.typed + " lists no sandboxes at all, but this one was created; "
+	why := d.cli + " lists no sandboxes at all, but this one was created; "
 	_, err := d.inside(ctx, name, limitList, "true")
 	c, said := errors.AsType[*callError](err)
 	switch {
@@ -236,8 +238,8 @@ func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, 
 
 // List implements [lifecycle.Driver].
 func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
-	made, err := Images(d.StateDir, d.name)
-	if err != nil || len(made) == 0 {
+	recorded, err := Images(d.StateDir, d.name)
+	if err != nil || len(recorded) == 0 {
 		return nil, err
 	}
 	entries, err := d.list(ctx)
@@ -349,7 +351,7 @@ func (d *Driver) mounts(spec lifecycle.Spec) ([]string, error) {
 
 // Start implements [lifecycle.Driver].
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := agentconfig.Restore(sb.Config, d.name, sb.Name); err != nil {
+	if err := agentconfig.Recreate(sb.Config, d.name, sb.Name); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
 	if _, err := d.call(ctx, limitStart, append(slices.Clone(d.start), sb.Name)...); err != nil {

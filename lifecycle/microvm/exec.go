@@ -34,11 +34,11 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		}
 	}
 	cmd := c.command(ctx, d.execArgs(rec, p), p.Env...)
-	seen, err := connect(cmd, p)
+	scr, err := connect(cmd, p)
 	if err != nil {
 		return 0, err
 	}
-	code, err := d.run(ctx, sb, cmd, p, seen)
+	code, err := d.run(ctx, sb, cmd, p, scr)
 	if err != nil {
 		return 0, err
 	}
@@ -99,15 +99,15 @@ func connect(cmd *exec.Cmd, p lifecycle.Process) (*screen, error) {
 
 // run runs the client to its end and returns its exit code, -1 if a signal
 // ended it.
-func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p lifecycle.Process, seen *screen) (int, error) {
+func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p lifecycle.Process, scr *screen) (int, error) {
 	restore := keepTerminal(p)
 	defer restore()
 	if err := cmd.Start(); err != nil {
-		_ = seen.end()
+		_ = scr.end()
 		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
 	}
-	seen.show(p.Stdout)
-	defer seen.close() // before the terminal is put back
+	scr.show(p.Stdout)
+	defer scr.close() // before the terminal is put back
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	signals, stop := context.WithCancel(ctx)
@@ -121,8 +121,8 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 	for {
 		select {
 		case <-changed:
-			seen.resize(p.Terminal)
-			resized(cmd)
+			scr.resize(p.Terminal)
+			signalResize(cmd)
 		case <-lost:
 			endClient(cmd, ended) // the terminal is its own
 			return -1, nil
@@ -191,7 +191,7 @@ func endClient(cmd *exec.Cmd, ended <-chan error) {
 func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, p lifecycle.Process, code int) (int, error) {
 	if (code == 126 || code == 127) && p.Args[0] == wire.Program && !p.AnyCode {
 		// ralph is missing or cannot be run: it has no such codes itself.
-		return 0, errors.Join(lifecycle.ErrNotPrepared, d.notePrepared(ctx, sb, ""))
+		return 0, errors.Join(lifecycle.ErrNotPrepared, d.recordPrepared(ctx, sb, ""))
 	}
 	switch code {
 	case -1, 1, 125, 126, 127, 137, 255:

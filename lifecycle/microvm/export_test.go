@@ -9,29 +9,29 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// meanwhile does something while a program is about to be asked to do something.
-type meanwhile struct {
+// hooked does something while a program is about to be asked to do something.
+type hooked struct {
 	program
 	do func()
 }
 
-func (m meanwhile) client(ctx context.Context) (client, error) {
+func (m hooked) client(ctx context.Context) (client, error) {
 	m.do()
 	return m.program.client(ctx)
 }
 
 // restrict is not disturbed: it holds the lock that do may need.
-func (m meanwhile) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func([]string) error) (deviations, error) {
+func (m hooked) restrict(ctx context.Context, d *Driver, name string, policy egress.Policy, applied []string, save func([]string) error) (deviations, error) {
 	quiet := *d
 	quiet.program = m.program
 	return m.program.restrict(ctx, &quiet, name, policy, applied, save)
 }
 
-// Meanwhile is a driver that does something while its program is about to be asked to
+// BeforeCalls is a driver that does something while its program is about to be asked to
 // do something.
-func (d *Driver) Meanwhile(do func()) *Driver {
+func (d *Driver) BeforeCalls(do func()) *Driver {
 	during := *d
-	during.program = meanwhile{d.program, do}
+	during.program = hooked{d.program, do}
 	return &during
 }
 
@@ -45,5 +45,5 @@ func WithHints(err error) string {
 
 // RemoveCommand returns the command by which a user removes a sandbox.
 func (d *Driver) RemoveCommand(name string) []string {
-	return slices.Concat(strings.Fields(d.typed), d.remove, []string{name})
+	return slices.Concat(strings.Fields(d.cli), d.remove, []string{name})
 }

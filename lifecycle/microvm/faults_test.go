@@ -22,7 +22,7 @@ import (
 
 // exec runs a shell script in a sandbox. Process trees see each other's
 // dispatches, so each has an ID of its own.
-func (b *bench) exec(t *testing.T, sb lifecycle.Sandbox, script string) (code int, out string, err error) {
+func (b *fixture) exec(t *testing.T, sb lifecycle.Sandbox, script string) (code int, out string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	code, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{
@@ -34,9 +34,9 @@ func (b *bench) exec(t *testing.T, sb lifecycle.Sandbox, script string) (code in
 // What the programs are known to print around and in their
 // lists changes nothing.
 func TestUnusualOutput(t *testing.T) {
-	beside(t)
-	kinds(t, func(t *testing.T, kind string) {
-		if !apart(t) {
+	parallelUnlessSubprocess(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		if !inSubprocess(t) {
 			tryUnusualOutput(t, kind)
 		}
 	})
@@ -56,9 +56,9 @@ func tryUnusualOutput(t *testing.T, kind string) {
 		"an sbx between": func(s *sandboxcli.Settings) { s.Version = "0.45.1" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, kind, change)
-			sb, _ := b.up(t)
-			b.double.Set(t, change)
+			b := newFixture(t, kind, change)
+			sb, _ := b.create(t)
+			b.fake.Set(t, change)
 			found, err := b.driver.Lookup(t.Context(), sb.Name)
 			assert.NilError(t, err)
 			assert.Equal(t, found.State, lifecycle.Running)
@@ -74,9 +74,9 @@ func tryUnusualOutput(t *testing.T, kind string) {
 // Whatever goes wrong is told apart, with what mends
 // it, and never taken for "there is no sandbox".
 func TestFaultIsNotNotFound(t *testing.T) {
-	beside(t)
-	kinds(t, func(t *testing.T, kind string) {
-		if !apart(t) {
+	parallelUnlessSubprocess(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		if !inSubprocess(t) {
 			tryFaults(t, kind)
 		}
 	})
@@ -88,8 +88,8 @@ func tryFaults(t *testing.T, kind string) {
 		late = "did not answer within"
 	)
 	lapse := 0
-	b := newBench(t, kind, nil)
-	sb, _ := b.up(t)
+	b := newFixture(t, kind, nil)
+	sb, _ := b.create(t)
 	for _, tc := range []struct {
 		name, kind string
 		change     func(*sandboxcli.Settings)
@@ -122,7 +122,7 @@ func tryFaults(t *testing.T, kind string) {
 			continue
 		}
 		t.Run(tc.name, func(t *testing.T) {
-			b.double.Set(t, tc.change)
+			b.fake.Set(t, tc.change)
 			if tc.err == late {
 				b.driver.TimeScale = 0.02 // 30 s become 600 ms
 			}
@@ -132,7 +132,7 @@ func tryFaults(t *testing.T, kind string) {
 			assert.Assert(t, time.Since(begin) < 15*time.Second)
 
 			b.driver.TimeScale = 0
-			b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
+			b.fake.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			found, err := b.driver.Lookup(t.Context(), sb.Name)
 			assert.NilError(t, err)
 			assert.Equal(t, found.State, lifecycle.Running)
@@ -143,11 +143,11 @@ func tryFaults(t *testing.T, kind string) {
 // The program says there is nothing, and we know
 // better.
 func TestEmptyListIsUnknownState(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
-	kinds(t, func(t *testing.T, kind string) {
-		b := newBench(t, kind, nil)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
 		for _, tc := range []struct {
 			name   string
 			change func(*sandboxcli.Settings)
@@ -157,8 +157,8 @@ func TestEmptyListIsUnknownState(t *testing.T) {
 			{"the sandbox is lost", func(s *sandboxcli.Settings) { s.Faults.VanishOnSleep = true }, "by name, it is not found either"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
-				sb, spec := b.up(t)
-				b.double.Set(t, tc.change)
+				sb, spec := b.create(t)
+				b.fake.Set(t, tc.change)
 				found, err := b.driver.Lookup(t.Context(), sb.Name)
 				assert.NilError(t, err)
 				assert.Equal(t, found.State, lifecycle.Unknown)
@@ -170,7 +170,7 @@ func TestEmptyListIsUnknownState(t *testing.T) {
 				}
 				_, err = e.Ensure(t.Context(), spec, false)
 				assert.ErrorContains(t, err, "unknown state")
-				b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
+				b.fake.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			})
 		}
 	})
@@ -178,17 +178,17 @@ func TestEmptyListIsUnknownState(t *testing.T) {
 
 // A list that shows others is believed.
 func TestListWithOthersMeansNotFound(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
-	kinds(t, func(t *testing.T, kind string) {
-		b := newBench(t, kind, nil)
-		b.up(t)
-		sb, spec := b.up(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
+		b.create(t)
+		sb, spec := b.create(t)
 		args := b.driver.RemoveCommand(sb.Name)
-		remove := b.double.Sbx(t.Context(), args[1:]...)
+		remove := b.fake.Sbx(t.Context(), args[1:]...)
 		if kind == microvm.DockerSandbox {
-			remove = b.double.Plugin(t.Context(), args[2:]...)
+			remove = b.fake.Plugin(t.Context(), args[2:]...)
 		}
 		out, err := remove.CombinedOutput()
 		assert.NilError(t, err, string(out))
@@ -201,10 +201,10 @@ func TestListWithOthersMeansNotFound(t *testing.T) {
 }
 
 func TestCreateFails(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
-	b := newBench(t, microvm.Sbx, nil)
+	b := newFixture(t, microvm.Sbx, nil)
 	for _, tc := range []struct {
 		name   string
 		change func(*sandboxcli.Settings)
@@ -216,11 +216,11 @@ func TestCreateFails(t *testing.T) {
 		{"no daemon", func(s *sandboxcli.Settings) { s.DaemonUp, s.Faults.NoDaemon = false, true }, `start it with "sbx daemon start --detach"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b.double.Set(t, tc.change)
+			b.fake.Set(t, tc.change)
 			spec := b.spec(t)
 			_, err := b.driver.Create(t.Context(), spec)
 			assert.Check(t, is.Contains(microvm.WithHints(err), tc.err))
-			b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
+			b.fake.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			found, err := b.driver.Lookup(t.Context(), spec.Name)
 			assert.NilError(t, err)
 			assert.Equal(t, found.State, lifecycle.NotFound)
@@ -232,7 +232,7 @@ func TestCreateFails(t *testing.T) {
 // The client of the program dies before or after it
 // has made the sandbox, and we do not know which.
 func TestCrashDuringCreate(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
 	for name, tc := range map[string]struct {
@@ -243,12 +243,12 @@ func TestCrashDuringCreate(t *testing.T) {
 		"after":  {func(s *sandboxcli.Settings) { s.Faults.CrashAfterCreate = true }, lifecycle.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds(t, func(t *testing.T, kind string) {
-				b := newBench(t, kind, tc.change)
+			forEachDriver(t, func(t *testing.T, kind string) {
+				b := newFixture(t, kind, tc.change)
 				spec := b.spec(t)
 				_, err := b.driver.Create(t.Context(), spec)
 				assert.ErrorContains(t, err, "creating the sandbox "+spec.Name)
-				b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
+				b.fake.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 				found, err := b.driver.Lookup(t.Context(), spec.Name)
 				assert.NilError(t, err)
 				assert.Equal(t, found.State, tc.state)
@@ -270,16 +270,16 @@ func TestCrashDuringCreate(t *testing.T) {
 
 // Somebody else has made one of our name.
 func TestForeignSandbox(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
-	kinds(t, func(t *testing.T, kind string) {
-		b := newBench(t, kind, nil)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
 		spec := b.spec(t)
 		create := []string{"create", "--name", spec.Name, "shell", spec.Root}
-		make := b.double.Sbx(t.Context(), create...)
+		make := b.fake.Sbx(t.Context(), create...)
 		if kind == microvm.DockerSandbox {
-			make = b.double.Plugin(t.Context(), create...)
+			make = b.fake.Plugin(t.Context(), create...)
 		}
 		out, err := make.CombinedOutput()
 		assert.NilError(t, err, string(out))
@@ -296,18 +296,18 @@ func TestForeignSandbox(t *testing.T) {
 
 // Nothing that we do ourselves waits for ever.
 func TestHangingExec(t *testing.T) {
-	beside(t)
-	kinds(t, func(t *testing.T, kind string) {
-		if apart(t) {
+	parallelUnlessSubprocess(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		if inSubprocess(t) {
 			return
 		}
-		b := newBench(t, kind, nil)
-		sb, spec := b.up(t)
-		b.double.Set(t, func(s *sandboxcli.Settings) {
+		b := newFixture(t, kind, nil)
+		sb, spec := b.create(t)
+		b.fake.Set(t, func(s *sandboxcli.Settings) {
 			s.Faults.HangExec, s.Faults.IgnoreSIGTERM = true, sandboxcli.Duration(20*time.Second)
 		})
 		t.Cleanup(func() {
-			b.double.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
+			b.fake.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 			b.driver.TimeScale = 0
 		})
 		b.driver.TimeScale = 0.001
@@ -327,12 +327,12 @@ func TestHangingExec(t *testing.T) {
 // What is in the sandbox is not what we put there, or an
 // older one.
 func TestRalphIsReinstalled(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
-	kinds(t, func(t *testing.T, kind string) {
-		b := newBench(t, kind, nil)
-		sb, spec := b.up(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
+		sb, spec := b.create(t)
 		code, out, err := b.exec(t, sb, "cat ~/.ralph/.bootstrapped; rm ~/.local/bin/ralph")
 		assert.NilError(t, err)
 		assert.Equal(t, code, 0)
@@ -357,13 +357,13 @@ func TestRalphIsReinstalled(t *testing.T) {
 }
 
 // What was prepared is not there after all.
-func TestLostMountIsRestored(t *testing.T) {
-	if apart(t) {
+func TestMissingMountIsRecreated(t *testing.T) {
+	if inSubprocess(t) {
 		return
 	}
-	kinds(t, func(t *testing.T, kind string) {
-		b := newBench(t, kind, nil)
-		sb, spec := b.up(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
+		sb, spec := b.create(t)
 		assert.NilError(t, os.RemoveAll(filepath.Join(b.state, "guest")))
 		_, err := b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"ralph", "version"}, Dir: spec.Root})
 		assert.ErrorIs(t, err, lifecycle.ErrNotPrepared)
@@ -377,12 +377,12 @@ func TestLostMountIsRestored(t *testing.T) {
 
 // A plugin that ignores that a mount is read-only
 // lets an agent write to it.
-func TestTheMountedRalphIsChecked(t *testing.T) {
-	if apart(t) {
+func TestMountedRalphIsVerified(t *testing.T) {
+	if inSubprocess(t) {
 		return
 	}
-	b := newBench(t, microvm.Sbx, nil)
-	sb, spec := b.up(t)
+	b := newFixture(t, microvm.Sbx, nil)
+	sb, spec := b.create(t)
 	found, err := filepath.Glob(filepath.Join(b.state, "guest", "*", "ralph"))
 	assert.NilError(t, err)
 	assert.Equal(t, len(found), 1)

@@ -31,7 +31,7 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	defer func() { _ = log.Close() }()
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Keeper[0], slices.Concat(d.Keeper[1:], []string{d.name, name, id})...)
 	cmd.Env, cmd.Dir, cmd.Stderr = environment(), string(filepath.Separator), log
-	ownSession(cmd)
+	newSession(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the keeper: %w", err)
 	}
@@ -61,8 +61,8 @@ func (d *Driver) Keep(ctx context.Context, name, id string) error {
 	}
 	defer unlock()
 	for failed := 0; ; {
-		over, err := d.hold(ctx, name, id)
-		if over || ctx.Err() != nil {
+		done, err := d.hold(ctx, name, id)
+		if done || ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err == nil {
@@ -86,7 +86,7 @@ func (d *Driver) Keep(ctx context.Context, name, id string) error {
 }
 
 // hold keeps one session open until no command runs any more.
-func (d *Driver) hold(ctx context.Context, name, id string) (over bool, err error) {
+func (d *Driver) hold(ctx context.Context, name, id string) (done bool, err error) {
 	rec, known, err := d.records().read(name)
 	if err != nil || !known {
 		return !known, err

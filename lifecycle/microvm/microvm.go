@@ -27,10 +27,10 @@ func Drivers() []string { return []string{Sbx, DockerSandbox} }
 
 // dialect describes one of the programs.
 type dialect struct {
-	typed  string   // the command, as a user types it
-	listed string   // key of the sandboxes in the output of "ls --json"
-	start  []string // as remove, followed by the sandbox's name
-	remove []string
+	cli     string   // the command, as a user types it
+	listKey string   // key of the sandboxes in the output of "ls --json"
+	start   []string // as remove, followed by the sandbox's name
+	remove  []string
 	// separator is between the sandbox's name and a command in it.
 	separator []string
 	// beat is how often a session with a terminal has to be opened to keep a sandbox
@@ -63,8 +63,8 @@ type program interface {
 	// keys returns for which services the program adds a key to requests. present
 	// reports whether the user's environment has one of these variables.
 	keys(ctx context.Context, d *Driver, services []credential.Service, present func(names []string) bool) (map[string]bool, error)
-	// giveKey returns the advice for storing a missing key.
-	giveKey(services []credential.Service) string
+	// missingKeyHint returns the advice for storing a missing key.
+	missingKeyHint(services []credential.Service) string
 }
 
 // execOptions are the options of a command.

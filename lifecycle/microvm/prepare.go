@@ -54,15 +54,15 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err != nil {
 		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
 	}
-	if err := installed(out); err != nil {
+	if err := checkBootstrap(out); err != nil {
 		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
 	}
-	return d.notePrepared(ctx, sb, p.Hash)
+	return d.recordPrepared(ctx, sb, p.Hash)
 }
 
-// notePrepared records the SHA-256 of the ralph in a sandbox, "" for none. It reads
+// recordPrepared records the SHA-256 of the ralph in a sandbox, "" for none. It reads
 // the record again, because the rest can have changed.
-func (d *Driver) notePrepared(ctx context.Context, sb lifecycle.Sandbox, hash string) error {
+func (d *Driver) recordPrepared(ctx context.Context, sb lifecycle.Sandbox, hash string) error {
 	unlock, err := d.lockRecord(ctx, sb.Name)
 	if err != nil {
 		return err
@@ -79,9 +79,9 @@ func (d *Driver) notePrepared(ctx context.Context, sb lifecycle.Sandbox, hash st
 	return d.records().write(rec)
 }
 
-// installed checks the output of the bootstrap. A program that does nothing also
+// checkBootstrap checks the output of the bootstrap. A program that does nothing also
 // exits with 0.
-func installed(output []byte) error {
+func checkBootstrap(output []byte) error {
 	var said struct {
 		Program string `json:"program"`
 	}

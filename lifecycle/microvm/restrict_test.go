@@ -18,9 +18,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// restricted is a bench with a sandbox that has a network policy.
+// restricted is a fixture with a sandbox that has a network policy.
 type restricted struct {
-	*bench
+	*fixture
 	sb   lifecycle.Sandbox
 	spec lifecycle.Spec
 	said []string
@@ -41,13 +41,13 @@ func entries(t *testing.T, rules ...string) (all []egress.Entry) {
 // for what rules say.
 func newRestricted(t *testing.T, kind string, e lifecycle.Egress, rules ...string) (*restricted, error) {
 	t.Helper()
-	w := &restricted{bench: newBench(t, kind, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })}
+	w := &restricted{fixture: newFixture(t, kind, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })}
 	w.sbx(t, "policy", "init", "deny-all")
 	for _, r := range rules {
 		w.sbx(t, "policy", "allow", "network", r)
 	}
 	w.driver.Report = func(m string) { w.said = append(w.said, m) }
-	w.spec = w.bench.spec(t)
+	w.spec = w.fixture.spec(t)
 	w.spec.Egress = e
 	var err error
 	if w.sb, err = w.driver.Create(t.Context(), w.spec); err != nil {
@@ -57,9 +57,9 @@ func newRestricted(t *testing.T, kind string, e lifecycle.Egress, rules ...strin
 }
 
 // sbx is what the user tells sbx.
-func (b *bench) sbx(t *testing.T, args ...string) string {
+func (b *fixture) sbx(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := b.double.Sbx(t.Context(), args...).CombinedOutput()
+	out, err := b.fake.Sbx(t.Context(), args...).CombinedOutput()
 	assert.NilError(t, err, "%s", out)
 	return string(out)
 }
@@ -67,7 +67,7 @@ func (b *bench) sbx(t *testing.T, args ...string) string {
 // reaches reports whether the program lets a sandbox's request through.
 func (w *restricted) reaches(t *testing.T, target string) bool {
 	t.Helper()
-	allowed, err := sandboxcli.Request(t.Context(), w.double.Dir, w.kind, w.sb.Name, target)
+	allowed, err := sandboxcli.Request(t.Context(), w.fake.Dir, w.kind, w.sb.Name, target)
 	assert.NilError(t, err)
 	return allowed
 }
@@ -82,7 +82,7 @@ func (w *restricted) restrict(t *testing.T, amended egress.Policy) error {
 // calls are those that changed or asked for rules.
 func (w *restricted) calls(t *testing.T) int {
 	t.Helper()
-	calls, err := sandboxcli.Calls(w.double.Dir)
+	calls, err := sandboxcli.Calls(w.fake.Dir)
 	assert.NilError(t, err)
 	n := 0
 	for _, c := range calls {
@@ -95,14 +95,14 @@ func (w *restricted) calls(t *testing.T) int {
 
 // Preparing a sandbox can take minutes, in which the user may allow a host.
 func TestHostAllowedDuringPrepareCanBeRevoked(t *testing.T) {
-	kinds(t, func(t *testing.T, kind string) {
+	forEachDriver(t, func(t *testing.T, kind string) {
 		policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com")}
 		w, err := newRestricted(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "other.example", "**.chatgpt.com:443")
 		assert.NilError(t, err)
 		allow := sync.OnceFunc(func() {
 			assert.NilError(t, w.restrict(t, egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "a.example")}))
 		})
-		assert.NilError(t, w.driver.Meanwhile(allow).Prepare(t.Context(), w.sb, w.spec))
+		assert.NilError(t, w.driver.BeforeCalls(allow).Prepare(t.Context(), w.sb, w.spec))
 		assert.Check(t, w.reaches(t, "a.example:443"))
 		applied, err := w.driver.ForeignRules(t.Context(), w.sb.Name)
 		assert.NilError(t, err)
@@ -124,7 +124,7 @@ func TestPolicyIsEnforced(t *testing.T) {
 		"deny, and no one": {Mode: egress.Deny},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kinds(t, func(t *testing.T, kind string) {
+			forEachDriver(t, func(t *testing.T, kind string) {
 				w, err := newRestricted(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "**.chatgpt.com:443", "other.example")
 				assert.NilError(t, err)
 				for _, host := range hosts {
@@ -194,7 +194,7 @@ func TestLaterGlobalRuleIsDenied(t *testing.T) {
 }
 
 func TestPolicyIsAmended(t *testing.T) {
-	kinds(t, func(t *testing.T, kind string) {
+	forEachDriver(t, func(t *testing.T, kind string) {
 		policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "b.example")}
 		w, err := newRestricted(t, kind, lifecycle.Egress{Policy: policy, Asked: true}, "far.example:443")
 		assert.NilError(t, err)
@@ -226,9 +226,9 @@ func TestPolicyIsAmended(t *testing.T) {
 }
 
 func TestPolicyCannotBeSet(t *testing.T) {
-	kinds(t, func(t *testing.T, kind string) {
+	forEachDriver(t, func(t *testing.T, kind string) {
 		for _, asked := range []bool{true, false} {
-			b := newBench(t, kind, func(s *sandboxcli.Settings) { s.Faults.NoRules = "unknown command" })
+			b := newFixture(t, kind, func(s *sandboxcli.Settings) { s.Faults.NoRules = "unknown command" })
 			var said []string
 			b.driver.Report = func(m string) { said = append(said, m) }
 			spec := b.spec(t)
@@ -250,7 +250,7 @@ func TestPolicyCannotBeSet(t *testing.T) {
 
 // With rules of an organization, ours that allow are ignored.
 func TestOrganizationRulesTakePrecedence(t *testing.T) {
-	b := newBench(t, microvm.Sbx, func(s *sandboxcli.Settings) { s.Governed = true })
+	b := newFixture(t, microvm.Sbx, func(s *sandboxcli.Settings) { s.Governed = true })
 	var said []string
 	b.driver.Report = func(m string) { said = append(said, m) }
 	spec := b.spec(t)
@@ -261,7 +261,7 @@ func TestOrganizationRulesTakePrecedence(t *testing.T) {
 	assert.Equal(t, len(said), 1)
 	assert.Check(t, is.Contains(said[0], "sbx has not applied allow a.example:80"))
 	calls := func() int {
-		all, err := sandboxcli.Calls(b.double.Dir)
+		all, err := sandboxcli.Calls(b.fake.Dir)
 		assert.NilError(t, err)
 		return len(all)
 	}
@@ -272,7 +272,7 @@ func TestOrganizationRulesTakePrecedence(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
-	kinds(t, func(t *testing.T, kind string) {
+	forEachDriver(t, func(t *testing.T, kind string) {
 		w, err := newRestricted(t, kind, lifecycle.Egress{Policy: egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example")}, Asked: true})
 		assert.NilError(t, err)
 		none, err := w.driver.Requests(t.Context(), w.sb.Name)
@@ -288,18 +288,18 @@ func TestRequests(t *testing.T) {
 		assert.Assert(t, got[0].Refused && got[0].Count == 2 && got[0].Port == 443 && !got[0].Last.IsZero())
 		assert.Assert(t, got[1].Host == "a.example" && !got[1].Refused)
 
-		w.double.Set(t, func(s *sandboxcli.Settings) { s.Faults.NoLog = "unknown command" })
+		w.fake.Set(t, func(s *sandboxcli.Settings) { s.Faults.NoLog = "unknown command" })
 		_, err = w.driver.Requests(t.Context(), w.sb.Name)
 		assert.ErrorContains(t, err, "reading the network log: ")
 	})
 }
 
 func TestNoPolicyMakesNoCalls(t *testing.T) {
-	kinds(t, func(t *testing.T, kind string) {
-		b := newBench(t, kind, nil)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
 		sb, spec := b.suite(t).Up(t)
 		assert.NilError(t, b.driver.Restrict(t.Context(), sb, spec.Egress))
-		calls, err := sandboxcli.Calls(b.double.Dir)
+		calls, err := sandboxcli.Calls(b.fake.Dir)
 		assert.NilError(t, err)
 		for _, c := range calls {
 			line := strings.Join(c.Args, " ")

@@ -31,7 +31,7 @@ type sbx struct {
 
 func sbxDialect(o Options) dialect {
 	return dialect{
-		typed: "sbx", listed: "sandboxes",
+		cli: "sbx", listKey: "sandboxes",
 		start: []string{"run", "--detached", "--name"}, remove: []string{"rm", "--force"}, separator: []string{"--"},
 		limits:  true,
 		remedy:  `run "sbx daemon restart"`,
@@ -42,8 +42,8 @@ func sbxDialect(o Options) dialect {
 // Versions of sbx: the oldest one supported, the first whose "secret ls" prints JSON; and
 // one that has --no-input. The first with that flag is not documented (contract, section 5).
 const (
-	oldest     = "0.42.0"
-	hasNoInput = "0.51.0"
+	minVersion     = "0.42.0"
+	noInputVersion = "0.51.0"
 )
 
 var errNoSbx = hint.Wrap(fmt.Errorf("%w: sbx is not on PATH", lifecycle.ErrNotInstalled), installHint)
@@ -58,21 +58,21 @@ func (s *sbx) client(ctx context.Context) (client, error) {
 	if err != nil {
 		return client{}, fmt.Errorf("finding sbx: %w", err)
 	}
-	c := client{path: path, typed: "sbx"}
+	c := client{path: path, cli: "sbx"}
 	version, err := s.version(ctx, c)
 	switch {
 	case err != nil:
 		return client{}, fmt.Errorf("reading the version of sbx: %w", err)
-	case versions.LessThan(version, oldest):
-		return client{}, hint.Wrap(fmt.Errorf("%s has version %s, but Docker's sbx %s or newer is required", path, version, oldest), "update sbx")
-	case !versions.LessThan(version, hasNoInput):
+	case versions.LessThan(version, minVersion):
+		return client{}, hint.Wrap(fmt.Errorf("%s has version %s, but Docker's sbx %s or newer is required", path, version, minVersion), "update sbx")
+	case !versions.LessThan(version, noInputVersion):
 		c.args = []string{"--no-input"}
 	}
 	return c, nil
 }
 
-// versionNote is the cached version of a program file: asking sbx for it is slow.
-type versionNote struct {
+// cachedVersion is the cached version of a program file: asking sbx for it is slow.
+type cachedVersion struct {
 	Path     string    `json:"path"`
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
@@ -84,9 +84,9 @@ func (s *sbx) version(ctx context.Context, c client) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	now := versionNote{Path: c.path, Size: info.Size(), Modified: info.ModTime().UTC()}
+	now := cachedVersion{Path: c.path, Size: info.Size(), Modified: info.ModTime().UTC()}
 	file := filepath.Join(s.stateDir, "microvms", "sbx-version.json")
-	var known versionNote
+	var known cachedVersion
 	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &known) == nil {
 		now.Version = known.Version
 		if now == known {
@@ -103,12 +103,12 @@ func (s *sbx) version(ctx context.Context, c client) (string, error) {
 	return now.Version, writeJSON(file, now)
 }
 
-var versionForm = regexp.MustCompile(`\d{1,6}\.\d{1,6}\.\d{1,6}`)
+var versionPattern = regexp.MustCompile(`\d{1,6}\.\d{1,6}\.\d{1,6}`)
 
 // parseVersion finds the first version in the output of "sbx version", whose format has
 // changed several times.
 func parseVersion(output []byte) (string, error) {
-	if found := versionForm.Find(output); found != nil {
+	if found := versionPattern.Find(output); found != nil {
 		return string(found), nil
 	}
 	return "", fmt.Errorf("no version in %.80q", output)
@@ -202,23 +202,23 @@ func limitMemory(bytes int64) (int64, error) {
 // explain recognizes known error texts (contract, sections 5.3, 7 and 9).
 func (s *sbx) explain(c *callError) error {
 	switch {
-	case c.says("due to a network issue"):
+	case c.mentions("due to a network issue"):
 		return hint.Wrap(errors.New("sbx could not reach Docker to renew your login"), "check your network connection, or log in with %q", "sbx login")
-	case c.says("not authenticated to docker", "failed to refresh token"):
+	case c.mentions("not authenticated to docker", "failed to refresh token"):
 		return hint.Wrap(errors.New("sbx is not logged in to Docker"), "log in with %q", "sbx login")
-	case c.says("sbx policy init"):
+	case c.mentions("sbx policy init"):
 		return errNoPolicy
-	case c.says("backend unavailable"):
+	case c.mentions("backend unavailable"):
 		return hint.Wrap(errors.New("sbx has lost its engine"), "restart it with %q", "sbx daemon restart")
-	case c.says("ensure daemon", "daemon failed to start", "cannot connect to the", "dial unix"):
-		return hint.Wrap(fmt.Errorf("the daemon of sbx is not running and does not start (%s)", c.words()), "run %q, then start it with %q", "sbx diagnose", "sbx daemon start --detach")
-	case c.says("kvm"):
-		return errKVM(c.words())
-	case c.says("failed to run sandbox container"):
+	case c.mentions("ensure daemon", "daemon failed to start", "cannot connect to the", "dial unix"):
+		return hint.Wrap(fmt.Errorf("the daemon of sbx is not running and does not start (%s)", c.message()), "run %q, then start it with %q", "sbx diagnose", "sbx daemon start --detach")
+	case c.mentions("kvm"):
+		return errKVM(c.message())
+	case c.mentions("failed to run sandbox container"):
 		if err := s.noKVM(); err != nil {
 			return err
 		}
-		return hint.Wrap(fmt.Errorf("sbx could not start the microVM (%s)", c.words()), "run %q", "sbx diagnose")
+		return hint.Wrap(fmt.Errorf("sbx could not start the microVM (%s)", c.message()), "run %q", "sbx diagnose")
 	default:
 		return nil
 	}
@@ -280,7 +280,7 @@ func parseKeys(output []byte, stored map[string]bool) error {
 	return nil
 }
 
-func (s *sbx) giveKey(services []credential.Service) string {
+func (s *sbx) missingKeyHint(services []credential.Service) string {
 	var names []string
 	for _, service := range services {
 		names = append(names, service.Name)

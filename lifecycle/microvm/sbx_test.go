@@ -19,8 +19,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// newSbx speaks to a double.
-func newSbx(t *testing.T, change func(*sandboxcli.Settings)) (*Driver, *sandboxclitest.Double) {
+// newSbx speaks to a fake.
+func newSbx(t *testing.T, change func(*sandboxcli.Settings)) (*Driver, *sandboxclitest.Fake) {
 	t.Helper()
 	d := sandboxclitest.New(t, change)
 	d.Setenv(t)
@@ -127,7 +127,7 @@ func TestExplain(t *testing.T) {
 		"ERROR: something that nobody has ever seen":                                                "",
 		"ERROR: no sandbox named 'ralph-x'\n\nTo create one:\n  sbx create AGENT WORKSPACE":         "",
 	} {
-		err := d.explain(&callError{typed: "sbx x", code: 1, stderr: said})
+		err := d.explain(&callError{command: "sbx x", code: 1, stderr: said})
 		if want == "" {
 			assert.NilError(t, err)
 		} else {

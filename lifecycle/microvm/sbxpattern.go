@@ -86,8 +86,8 @@ func (p pattern) decidedBy(policy egress.Policy) bool {
 	return policy.Mode == egress.AllowAll || len(p.names) > 0 && !slices.ContainsFunc(p.names, undecided)
 }
 
-// meets reports whether a policy allows something that the pattern matches.
-func (p pattern) meets(policy egress.Policy) bool {
+// overlaps reports whether a policy allows something that the pattern matches.
+func (p pattern) overlaps(policy egress.Policy) bool {
 	return len(p.names) > 0 && (policy.Mode == egress.AllowAll || slices.ContainsFunc(policy.InForce(), func(e egress.Entry) bool {
 		suffix, wild := strings.CutPrefix(e.Rule.Host, "*")
 		names := []string{e.Rule.Host}

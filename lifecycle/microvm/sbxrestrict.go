@@ -21,10 +21,10 @@ func (s *sbx) restrict(ctx context.Context, d *Driver, name string, policy egres
 	}
 	ours, others := partition(rules, name, applied)
 	want := translate(policy)
-	is := deviations{looser: want.fit(policy, others), stricter: want.stricter}
+	is := deviations{looser: want.denyExcess(policy, others), stricter: want.stricter}
 	change := difference(want.list, ours)
 	if !change.none() {
-		applied = union(applied, texts(want.list))
+		applied = union(applied, formatAll(want.list))
 		if err := save(applied); err != nil {
 			return is, err
 		}
@@ -36,7 +36,7 @@ func (s *sbx) restrict(ctx context.Context, d *Driver, name string, policy egres
 		}
 		ours, _ = partition(rules, name, applied)
 		// Rules of ours that sbx has not removed stay ours.
-		if err := save(union(texts(want.list), texts(slices.Collect(maps.Keys(ours))))); err != nil {
+		if err := save(union(formatAll(want.list), formatAll(slices.Collect(maps.Keys(ours))))); err != nil {
 			return is, err
 		}
 	}
@@ -49,7 +49,7 @@ func check(is deviations, want []access, ours map[access][]rule) deviations {
 	const most = 3 // clauses
 	say := func(list *[]string, clause string, w access) {
 		if len(*list) < most {
-			*list = append(*list, fmt.Sprintf(clause, w.decision, w.resource))
+			*list = append(*list, fmt.Sprintf(clause, w.action, w.resource))
 		}
 	}
 	counts := func(w access) bool { return slices.ContainsFunc(ours[w], rule.inForce) }
@@ -58,7 +58,7 @@ func check(is deviations, want []access, ours map[access][]rule) deviations {
 			continue
 		}
 		list := &is.stricter
-		if w.decision == deny {
+		if w.action == deny {
 			list = &is.looser
 		}
 		say(list, "sbx has not applied %s %s", w)
@@ -68,7 +68,7 @@ func check(is deviations, want []access, ours map[access][]rule) deviations {
 			continue
 		}
 		list := &is.stricter
-		if w.decision == allow {
+		if w.action == allow {
 			list = &is.looser
 		}
 		say(list, "sbx has not removed %s %s", w)
@@ -118,7 +118,7 @@ func (c change) apply(ctx context.Context, d *Driver, name string) error {
 func addRules(ctx context.Context, d *Driver, name, decision string, list []access) error {
 	var resources []string
 	for _, w := range list {
-		if w.decision == decision {
+		if w.action == decision {
 			resources = append(resources, w.resource)
 		}
 	}
@@ -166,7 +166,7 @@ func (s *sbx) otherRules(ctx context.Context, d *Driver, name string, applied []
 	return otherRules, nil
 }
 
-func texts(list []access) []string {
+func formatAll(list []access) []string {
 	var all []string
 	for _, w := range list {
 		all = append(all, w.String())

@@ -40,13 +40,13 @@ func parseRules(output []byte) ([]rule, error) {
 // inForce reports whether the rule is active: with an organization's rules, not all are.
 func (r rule) inForce() bool { return r.Status != "inactive" }
 
-// only reports whether the rule is for that sandbox alone.
-func (r rule) only(sandbox string) bool {
+// appliesOnlyTo reports whether the rule is for that sandbox alone.
+func (r rule) appliesOnlyTo(sandbox string) bool {
 	return r.AppliesTo == sandbox || r.AppliesTo == "sandbox:"+sandbox || r.Scope == "sandbox:"+sandbox
 }
 
-// named formats a resource of the rule with the rule's name.
-func (r rule) named(resource string) string {
+// describe formats a resource of the rule with the rule's name.
+func (r rule) describe(resource string) string {
 	if r.title() == "" {
 		return resource
 	}
@@ -69,7 +69,7 @@ func partition(rules []rule, sandbox string, applied []string) (ours map[access]
 		foreign.Resources = nil
 		for _, resource := range r.Resources {
 			w := access{r.Decision, resource}
-			if r.only(sandbox) && slices.Contains(applied, w.String()) {
+			if r.appliesOnlyTo(sandbox) && slices.Contains(applied, w.String()) {
 				ours[w] = append(ours[w], r)
 			} else {
 				foreign.Resources = append(foreign.Resources, resource)

@@ -10,7 +10,7 @@ import (
 
 // access is a rule for a sandbox alone.
 type access struct {
-	decision string // allow or deny
+	action   string // allow or deny
 	resource string
 }
 
@@ -19,7 +19,7 @@ const (
 	deny  = "deny"
 )
 
-func (w access) String() string { return w.decision + " " + w.resource }
+func (w access) String() string { return w.action + " " + w.resource }
 
 // translation is a policy as rules of sbx.
 type translation struct {
@@ -33,7 +33,7 @@ func (w *translation) add(decision, resource string) {
 	}
 }
 
-func withPort(host string, port uint16) string {
+func joinPort(host string, port uint16) string {
 	if port == 0 {
 		return host
 	}
@@ -78,13 +78,13 @@ func (w *translation) allowRule(r egress.Rule, policy egress.Policy) {
 	suffix, wild := strings.CutPrefix(r.Host, "*.")
 	for _, port := range r.Ports() {
 		if !wild {
-			w.add(allow, withPort(r.Host, port))
+			w.add(allow, joinPort(r.Host, port))
 			continue
 		}
-		w.add(allow, withPort("**."+suffix, port))
+		w.add(allow, joinPort("**."+suffix, port))
 		// sbx allows the name itself too.
 		if !policy.Decide(suffix, port).Allowed {
-			w.add(deny, withPort(suffix, port))
+			w.add(deny, joinPort(suffix, port))
 		}
 	}
 }
@@ -92,32 +92,32 @@ func (w *translation) allowRule(r egress.Rule, policy egress.Policy) {
 func (w *translation) refuse(r egress.Rule, policy egress.Policy) {
 	suffix, wild := strings.CutPrefix(r.Host, "*.")
 	if !wild {
-		w.add(deny, withPort(r.Host, r.Port))
+		w.add(deny, joinPort(r.Host, r.Port))
 		return
 	}
-	w.add(deny, withPort("**."+suffix, r.Port))
+	w.add(deny, joinPort("**."+suffix, r.Port))
 	if policy.Named(suffix).Allowed {
 		w.stricter = append(w.stricter, fmt.Sprintf("refusing %s, sbx refuses %s too", r, suffix))
 	}
 }
 
-// fit denies what other rules allow beyond the policy. It returns those that cannot be denied
+// denyExcess denies what other rules allow beyond the policy. It returns those that cannot be denied
 // without denying something that the policy allows.
-func (w *translation) fit(policy egress.Policy, others []rule) (looser []string) {
+func (w *translation) denyExcess(policy egress.Policy, others []rule) (looser []string) {
 	var open, shut []string
 	for _, r := range others {
 		for _, resource := range r.Resources {
 			p, known := parsePattern(resource)
 			switch {
 			case r.Decision == deny:
-				if known && p.meets(policy) {
-					shut = append(shut, r.named(resource))
+				if known && p.overlaps(policy) {
+					shut = append(shut, r.describe(resource))
 				}
 			case known && p.decidedBy(policy):
-			case known && !p.meets(policy):
+			case known && !p.overlaps(policy):
 				w.add(deny, resource)
 			default:
-				open = append(open, r.named(resource))
+				open = append(open, r.describe(resource))
 			}
 		}
 	}

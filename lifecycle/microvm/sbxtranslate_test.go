@@ -47,12 +47,12 @@ func TestTranslate(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := translate(tc.policy)
-			assert.Equal(t, strings.Join(texts(got.list), ", "), tc.want)
+			assert.Equal(t, strings.Join(formatAll(got.list), ", "), tc.want)
 			assert.Check(t, is.Contains(strings.Join(got.stricter, "; "), tc.stricter))
 			assert.Equal(t, len(got.stricter) > 0, tc.stricter != "")
 		})
 	}
-	all := texts(translate(policyOf(t, egress.AllowAll, "!evil.example")).list)
+	all := formatAll(translate(policyOf(t, egress.AllowAll, "!evil.example")).list)
 	for _, want := range []string{"allow **", "deny evil.example", "deny localhost", "deny 10.0.0.0/8", "deny 169.254.0.0/16", "deny fd00:ec2::/32"} {
 		assert.Check(t, slices.Contains(all, want), want)
 	}
@@ -103,10 +103,10 @@ func TestGlobalRules(t *testing.T) {
 			}
 			w := translate(policy)
 			before := len(w.list)
-			looser := w.fit(policy, []rule{{Name: "theirs", Decision: decision, Resources: []string{resource}}})
+			looser := w.denyExcess(policy, []rule{{Name: "theirs", Decision: decision, Resources: []string{resource}}})
 			assert.Equal(t, len(looser) > 0, tc.want == "open", "%v", looser)
 			assert.Equal(t, len(w.stricter) > 0, tc.want == "shut", "%v", w.stricter)
-			added := texts(w.list[before:])
+			added := formatAll(w.list[before:])
 			if tc.want == "closed" {
 				assert.DeepEqual(t, added, []string{"deny " + resource})
 			} else {
@@ -120,7 +120,7 @@ func TestDenyAll(t *testing.T) {
 	policy := policyOf(t, egress.Deny)
 	for _, theirs := range []string{"**", "**.github.com:443", "github.com"} {
 		w := translate(policy)
-		assert.Equal(t, len(w.fit(policy, []rule{{Decision: allow, Resources: []string{theirs}}})), 0)
+		assert.Equal(t, len(w.denyExcess(policy, []rule{{Decision: allow, Resources: []string{theirs}}})), 0)
 		assert.Equal(t, w.list[0].String(), "deny **")
 	}
 }
@@ -154,7 +154,7 @@ func FuzzParseRules(f *testing.F) {
 		assert.Assert(t, err == nil || len(rules) == 0)
 		ours, others := partition(rules, "ours", []string{"allow **"})
 		for _, found := range ours {
-			assert.Assert(t, found[0].only("ours"))
+			assert.Assert(t, found[0].appliesOnlyTo("ours"))
 		}
 		for _, r := range others {
 			assert.Assert(t, r.inForce() && len(r.Resources) > 0)
@@ -172,7 +172,7 @@ func TestDifference(t *testing.T) {
 	c := difference([]access{{allow, "a:443"}, {deny, "d"}, {deny, "e"}}, ours)
 	slices.Sort(c.drop)
 	assert.DeepEqual(t, c.drop, []string{"1", "2"})
-	assert.DeepEqual(t, texts(c.add), []string{"allow a:443", "deny e"}) // d is in another rule too
+	assert.DeepEqual(t, formatAll(c.add), []string{"allow a:443", "deny e"}) // d is in another rule too
 	assert.Assert(t, difference([]access{{allow, "a:443"}}, map[access][]rule{{allow, "a:443"}: {{ID: "1"}}}).none())
 }
 

@@ -48,7 +48,7 @@ func runAsClient(ctx context.Context, job string) int {
 }
 
 // startClient starts a client of its own that runs the script.
-func (b *bench) startClient(t *testing.T, sb lifecycle.Sandbox, script string) *exec.Cmd {
+func (b *fixture) startClient(t *testing.T, sb lifecycle.Sandbox, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), execEnv+"="+strings.Join([]string{b.kind, b.state, sb.Name, script}, "\n"))
@@ -58,7 +58,7 @@ func (b *bench) startClient(t *testing.T, sb lifecycle.Sandbox, script string) *
 	return cmd
 }
 
-func appears(t *testing.T, path string) {
+func waitForFile(t *testing.T, path string) {
 	t.Helper()
 	poll.WaitOn(t, poll.FileExists(path), poll.WithTimeout(30*time.Second))
 }
@@ -67,11 +67,11 @@ func appears(t *testing.T, path string) {
 // stopped as idle, and the loop goes on to its end all the same. Then the
 // sandbox stops.
 func TestLoopOutlivesClient(t *testing.T) {
-	onEngine(t, func(t *testing.T, b *bench) {
+	onEngine(t, func(t *testing.T, b *fixture) {
 		t.Setenv(heartbeatEnv, "500ms")
-		sb, spec := b.up(t)
+		sb, spec := b.create(t)
 		client := b.startClient(t, sb, "touch begun; sleep 5; touch ended")
-		appears(t, filepath.Join(spec.Root, "begun"))
+		waitForFile(t, filepath.Join(spec.Root, "begun"))
 		b.idle(t, 2*time.Second)
 		b.killClient(t, client, sb)
 
@@ -82,18 +82,18 @@ func TestLoopOutlivesClient(t *testing.T) {
 		assert.Assert(t, is.Contains(strings.Join(running[0].Command, " "), "sleep 5"))
 
 		defer b.showKeeperLog(t)
-		appears(t, filepath.Join(spec.Root, "ended"))
+		waitForFile(t, filepath.Join(spec.Root, "ended"))
 		b.stops(t, sb)
 	})
 }
 
 // TestSandboxWithoutLoopStops shows that the test above can fail.
 func TestSandboxWithoutLoopStops(t *testing.T) {
-	onEngine(t, func(t *testing.T, b *bench) {
+	onEngine(t, func(t *testing.T, b *fixture) {
 		t.Setenv(noKeeperEnv, "1")
-		sb, spec := b.up(t)
+		sb, spec := b.create(t)
 		client := b.startClient(t, sb, "touch begun; sleep 60; touch ended")
-		appears(t, filepath.Join(spec.Root, "begun"))
+		waitForFile(t, filepath.Join(spec.Root, "begun"))
 		b.killClient(t, client, sb)
 		b.idle(t, time.Second) // not before: the client's session need not count as use
 		b.stops(t, sb)
@@ -101,20 +101,20 @@ func TestSandboxWithoutLoopStops(t *testing.T) {
 }
 
 // onEngine runs a test for both programs with an idle stop that leaves the time
-// to set a sandbox up on a busy machine, until [bench.idle] sets another.
-func onEngine(t *testing.T, test func(t *testing.T, b *bench)) {
+// to set a sandbox up on a busy machine, until [fixture.idle] sets another.
+func onEngine(t *testing.T, test func(t *testing.T, b *fixture)) {
 	t.Helper()
 	inContainers(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(10 * time.Second) }, test)
 }
 
 // idle is after how long without a client a sandbox is stopped from now on.
-func (b *bench) idle(t *testing.T, d time.Duration) {
+func (b *fixture) idle(t *testing.T, d time.Duration) {
 	t.Helper()
-	b.double.Set(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(d) })
+	b.fake.Set(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(d) })
 }
 
 // stops waits until a sandbox is stopped.
-func (b *bench) stops(t *testing.T, sb lifecycle.Sandbox) {
+func (b *fixture) stops(t *testing.T, sb lifecycle.Sandbox) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		found, err := b.driver.Lookup(t.Context(), sb.Name)
@@ -129,7 +129,7 @@ func (b *bench) stops(t *testing.T, sb lifecycle.Sandbox) {
 }
 
 // killClient kills a client and the program that it runs, but not the keeper.
-func (b *bench) killClient(t *testing.T, client *exec.Cmd, sb lifecycle.Sandbox) {
+func (b *fixture) killClient(t *testing.T, client *exec.Cmd, sb lifecycle.Sandbox) {
 	t.Helper()
 	assert.NilError(t, client.Process.Kill())
 	_ = client.Wait()
@@ -154,7 +154,7 @@ func (b *bench) killClient(t *testing.T, client *exec.Cmd, sb lifecycle.Sandbox)
 // The program's exit code 1 is not the
 // command's.
 func TestSandboxEndsDuringCommand(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
 	for _, tc := range []struct {
@@ -164,21 +164,21 @@ func TestSandboxEndsDuringCommand(t *testing.T) {
 		{"remove", "was removed while the command was running"},
 	} {
 		t.Run(tc.verb, func(t *testing.T) {
-			kinds(t, func(t *testing.T, kind string) {
-				b := newBench(t, kind, nil)
-				b.up(t) // another one, so that the list is not empty
-				sb, spec := b.up(t)
+			forEachDriver(t, func(t *testing.T, kind string) {
+				b := newFixture(t, kind, nil)
+				b.create(t) // another one, so that the list is not empty
+				sb, spec := b.create(t)
 				done := make(chan struct{})
 				go func() {
 					defer close(done)
-					appears(t, filepath.Join(spec.Root, "begun"))
+					waitForFile(t, filepath.Join(spec.Root, "begun"))
 					args := strings.Fields(b.driver.Manual(sb.Name).Stop)
 					if tc.verb == "remove" {
 						args = b.driver.RemoveCommand(sb.Name)
 					}
-					cmd := b.double.Sbx(t.Context(), args[1:]...)
+					cmd := b.fake.Sbx(t.Context(), args[1:]...)
 					if kind == microvm.DockerSandbox {
-						cmd = b.double.Plugin(t.Context(), args[2:]...)
+						cmd = b.fake.Plugin(t.Context(), args[2:]...)
 					}
 					out, err := cmd.CombinedOutput()
 					assert.Check(t, err, string(out))
@@ -194,12 +194,12 @@ func TestSandboxEndsDuringCommand(t *testing.T) {
 // TestNoSecretIsInAnArgv looks at all processes of the machine while a command
 // with a secret runs.
 func TestNoSecretIsInAnArgv(t *testing.T) {
-	if apart(t) {
+	if inSubprocess(t) {
 		return
 	}
-	kinds(t, func(t *testing.T, kind string) {
-		b := newBench(t, kind, nil)
-		sb, spec := b.up(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
+		sb, spec := b.create(t)
 		const secret = "s3cr3t-0f-the-user"
 		var out bytes.Buffer
 		done := make(chan error, 1)
@@ -210,7 +210,7 @@ func TestNoSecretIsInAnArgv(t *testing.T) {
 			})
 			done <- err
 		}()
-		appears(t, filepath.Join(spec.Root, "begun"))
+		waitForFile(t, filepath.Join(spec.Root, "begun"))
 		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 		assert.NilError(t, err)
 		looked := 0
@@ -245,7 +245,7 @@ func reverse(s string) string {
 }
 
 // showKeeperLog tells why a keeper has failed.
-func (b *bench) showKeeperLog(t *testing.T) {
+func (b *fixture) showKeeperLog(t *testing.T) {
 	t.Helper()
 	logs, _ := filepath.Glob(filepath.Join(b.state, "microvms", b.kind, "*.keeper.log"))
 	for _, path := range logs {

@@ -61,7 +61,7 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (state string, err error) {
 	out, err := d.inside(ctx, sb.Name, limitExec, d.guestFolder().path(rec.Prepared), "_dispatched", id)
 	if c, ok := errors.AsType[*callError](err); ok && c.code == 127 {
-		return "", errors.Join(lifecycle.ErrNotPrepared, d.notePrepared(ctx, sb, "")) // it is not there at all
+		return "", errors.Join(lifecycle.ErrNotPrepared, d.recordPrepared(ctx, sb, "")) // it is not there at all
 	}
 	if err != nil {
 		return "", err

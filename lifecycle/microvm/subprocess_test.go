@@ -15,15 +15,15 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// apartEnv says that this process was started by [apart].
-const apartEnv = "MICROVM_TEST_APART"
+// subprocessEnv says that this process was started by [inSubprocess].
+const subprocessEnv = "MICROVM_TEST_SUBPROCESS"
 
-// apart lets a test run beside others although it sets variables of the
+// inSubprocess lets a test run beside others although it sets variables of the
 // environment: it runs it in a process of its own, and tells so. In that
 // process it returns false, and the test is to go on.
-func apart(t *testing.T) bool {
+func inSubprocess(t *testing.T) bool {
 	t.Helper()
-	if os.Getenv(apartEnv) != "" {
+	if os.Getenv(subprocessEnv) != "" {
 		return false
 	}
 	t.Parallel()
@@ -39,7 +39,7 @@ func apart(t *testing.T) bool {
 	defer func() { _ = file.Close() }()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	// Without the second that the race detector waits for at the end of a process.
-	cmd.Env = append(os.Environ(), apartEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), subprocessEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stdout, cmd.Stderr = file, file
 	err = cmd.Run()
 	said, readErr := os.ReadFile(output)
@@ -49,10 +49,10 @@ func apart(t *testing.T) bool {
 	return true
 }
 
-// beside lets tests run side by side whose parts are [apart].
-func beside(t *testing.T) {
+// parallelUnlessSubprocess lets tests run side by side whose parts are [inSubprocess].
+func parallelUnlessSubprocess(t *testing.T) {
 	t.Helper()
-	if os.Getenv(apartEnv) == "" {
+	if os.Getenv(subprocessEnv) == "" {
 		t.Parallel()
 	}
 }

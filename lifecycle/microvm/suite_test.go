@@ -54,7 +54,7 @@ func runTests(m *testing.M) int {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
 		_ = f.Value.Set(fmt.Sprint(4 * runtime.GOMAXPROCS(0)))
 	}
-	if os.Getenv(apartEnv) == "" {
+	if os.Getenv(subprocessEnv) == "" {
 		dir, err := unpack()
 		defer func() { _ = os.RemoveAll(dir) }()
 		if err != nil {
@@ -86,7 +86,7 @@ func unpack() (dir string, err error) {
 }
 
 // linkRalph puts ralph where the driver looks for it before it unpacks its own.
-func (b *bench) linkRalph(t *testing.T) {
+func (b *fixture) linkRalph(t *testing.T) {
 	t.Helper()
 	p, err := guestbin.For(runtime.GOARCH)
 	assert.NilError(t, err)
@@ -112,20 +112,20 @@ func newDriver(kind, state string) *microvm.Driver {
 	return microvm.New(kind, o)
 }
 
-// bench is a driver with doubles to try it on.
-type bench struct {
+// fixture is a driver with fakes to try it on.
+type fixture struct {
 	kind   string
-	double *sandboxclitest.Double
+	fake   *sandboxclitest.Fake
 	driver *microvm.Driver
 	state  string
 }
 
-// newBench sets a driver up. It changes the environment of the test.
-func newBench(t *testing.T, kind string, change func(*sandboxcli.Settings)) *bench {
+// newFixture sets a driver up. It changes the environment of the test.
+func newFixture(t *testing.T, kind string, change func(*sandboxcli.Settings)) *fixture {
 	t.Helper()
-	b := &bench{kind: kind, double: sandboxclitest.New(t, change)}
-	b.double.Setenv(t)
-	b.state = filepath.Join(b.double.Shared, "ralph")
+	b := &fixture{kind: kind, fake: sandboxclitest.New(t, change)}
+	b.fake.Setenv(t)
+	b.state = filepath.Join(b.fake.Shared, "ralph")
 	assert.NilError(t, os.MkdirAll(b.state, 0o755))
 	b.linkRalph(t)
 	t.Setenv(keepEnv, b.state)
@@ -135,11 +135,11 @@ func newBench(t *testing.T, kind string, change func(*sandboxcli.Settings)) *ben
 }
 
 // spec describes a sandbox that nobody else uses.
-func (b *bench) spec(t *testing.T) lifecycle.Spec {
+func (b *fixture) spec(t *testing.T) lifecycle.Spec {
 	t.Helper()
-	root, err := os.MkdirTemp(b.double.Shared, "tree-")
+	root, err := os.MkdirTemp(b.fake.Shared, "tree-")
 	assert.NilError(t, err)
-	b.double.Share(t, root)
+	b.fake.Share(t, root)
 	spec := newSpec(t, root)
 	spec.Config = root + "-config"
 	return spec
@@ -156,8 +156,8 @@ func newSpec(t *testing.T, root string) lifecycle.Spec {
 	}
 }
 
-// suite is the conformance suite for the bench.
-func (b *bench) suite(t *testing.T) conformance.Suite {
+// suite is the conformance suite for the fixture.
+func (b *fixture) suite(t *testing.T) conformance.Suite {
 	return conformance.Suite{
 		Driver:  b.driver,
 		NewSpec: func(*testing.T) lifecycle.Spec { return b.spec(t) },
@@ -167,13 +167,13 @@ func (b *bench) suite(t *testing.T) conformance.Suite {
 	}
 }
 
-func (b *bench) up(t *testing.T) (lifecycle.Sandbox, lifecycle.Spec) {
+func (b *fixture) create(t *testing.T) (lifecycle.Sandbox, lifecycle.Spec) {
 	t.Helper()
 	return b.suite(t).Up(t)
 }
 
-// kinds runs a test for both programs.
-func kinds(t *testing.T, test func(t *testing.T, kind string)) {
+// forEachDriver runs a test for both programs.
+func forEachDriver(t *testing.T, test func(t *testing.T, kind string)) {
 	t.Helper()
 	for _, kind := range microvm.Drivers() {
 		t.Run(kind, func(t *testing.T) { test(t, kind) })
@@ -183,17 +183,17 @@ func kinds(t *testing.T, test func(t *testing.T, kind string)) {
 // inContainers runs a test for both programs, each on an engine of its own, as
 // it makes no difference to them. Every sandbox is a container, so that it sees
 // its own processes only.
-func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *testing.T, b *bench)) {
+func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *testing.T, b *fixture)) {
 	t.Helper()
-	beside(t)
-	kinds(t, func(t *testing.T, kind string) {
-		beside(t)
+	parallelUnlessSubprocess(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		parallelUnlessSubprocess(t)
 		engines.Each(t, func(t *testing.T, e engines.Engine) {
 			another := len(engines.List()) > 1 && (kind == microvm.Sbx) != (e.Name == "moby")
-			if another || apart(t) {
+			if another || inSubprocess(t) {
 				return
 			}
-			test(t, newBench(t, kind, func(s *sandboxcli.Settings) {
+			test(t, newFixture(t, kind, func(s *sandboxcli.Settings) {
 				s.Mode, s.Engine, s.Template = sandboxcli.ModeContainer, e.Host, engines.BaseImage()
 				change(s)
 			}))
@@ -204,7 +204,7 @@ func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *
 // TestConformance runs the suite with every sandbox a container, as near to a
 // microVM as a test machine comes.
 func TestConformance(t *testing.T) {
-	inContainers(t, func(*sandboxcli.Settings) {}, func(t *testing.T, b *bench) {
+	inContainers(t, func(*sandboxcli.Settings) {}, func(t *testing.T, b *fixture) {
 		s := b.suite(t)
 		s.Owner = lifecycle.User{UID: os.Getuid(), GID: os.Getgid()}
 		s.Parallel = true
@@ -215,7 +215,7 @@ func TestConformance(t *testing.T) {
 // TestConformanceWithoutAnEngine runs it with every sandbox a process tree. They
 // see each other's processes, so nothing else runs meanwhile.
 func TestConformanceWithoutAnEngine(t *testing.T) {
-	kinds(t, func(t *testing.T, kind string) {
-		newBench(t, kind, nil).suite(t).Run(t)
+	forEachDriver(t, func(t *testing.T, kind string) {
+		newFixture(t, kind, nil).suite(t).Run(t)
 	})
 }

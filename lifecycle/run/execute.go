@@ -144,7 +144,7 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 		return exec()
 	}
 	if r.opts.Command == host.TaskCommand {
-		if err := r.git.Recover(ctx, sb); err != nil {
+		if err := r.git.FetchInterrupted(ctx, sb); err != nil {
 			return 0, err
 		}
 		code, err := exec()

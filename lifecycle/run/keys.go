@@ -56,7 +56,7 @@ func agentKeys(ctx context.Context, h host.Host, t Target, keys *credential.Rout
 	present := func(name string) bool { return stored[name] }
 	env, keyless := credential.Leave(env, services, present, cfg.Env.Pass)
 	if len(keyless) == len(services) {
-		h.Report("Warning: " + store.GiveKey(keyless))
+		h.Report("Warning: " + store.MissingKeyHint(keyless))
 	}
 	return env, nil
 }

@@ -14,7 +14,7 @@ func (c *call) login(args []string) (int, error) {
 		return 0, err
 	}
 	if *user == "" || !*fromStdin {
-		return 0, c.fail("this test double opens no browser: use --username and --password-stdin")
+		return 0, c.fail("this fake opens no browser: use --username and --password-stdin")
 	}
 	password, err := io.ReadAll(c.stdin)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// Call is a call of one of the doubles.
+// Call is a call of one of the fakes.
 type Call struct {
 	CLI  string   `json:"cli"` // "sbx" or "docker-sandbox"
 	Args []string `json:"args"`
@@ -35,7 +35,7 @@ func (c *call) note(args []string) error {
 	return nil
 }
 
-// Calls returns the calls of both doubles since the state folder was made, in
+// Calls returns the calls of both fakes since the state folder was made, in
 // the order in which they began. Their arguments are visible to others on the
 // machine.
 func Calls(dir string) ([]Call, error) {
@@ -44,7 +44,7 @@ func Calls(dir string) ([]Call, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the double's calls: %w", err)
+		return nil, fmt.Errorf("reading the fake's calls: %w", err)
 	}
 	var calls []Call
 	for line := range bytes.Lines(content) {
@@ -53,7 +53,7 @@ func Calls(dir string) ([]Call, error) {
 		}
 		var c Call
 		if err := json.Unmarshal(line, &c); err != nil {
-			return nil, fmt.Errorf("reading the double's calls: %w", err)
+			return nil, fmt.Errorf("reading the fake's calls: %w", err)
 		}
 		calls = append(calls, c)
 	}

@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Label is on every container of a double. Its value is the state folder.
-const Label = "io.github.docker-ralph-double"
+// Label is on every container of a fake. Its value is the state folder.
+const Label = "io.github.docker-ralph-fake"
 
 // agentHome is the home of a sandbox's user (contract 9.3).
 const agentHome = "/home/agent"
@@ -37,10 +37,10 @@ func (m containers) create(r *record) error {
 	}
 	defer func() { _ = api.Close() }()
 	folder := sha256.Sum256([]byte(m.c.store.dir))
-	name := fmt.Sprintf("double-%x-%s", folder[:6], r.Name)
+	name := fmt.Sprintf("fake-%x-%s", folder[:6], r.Name)
 	var made client.ContainerCreateResult
 	for err = errdefs.ErrConflict; errdefs.IsConflict(err); {
-		// A double that was killed before it could note this sandbox has left it,
+		// A fake that was killed before it could note this sandbox has left it,
 		// or the engine is still making it for that one.
 		_, err = api.ContainerRemove(m.c.ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {

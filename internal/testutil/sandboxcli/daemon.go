@@ -40,14 +40,14 @@ func (c *call) ensureDaemon() error {
 	defer unlock()
 	lock, err := os.OpenFile(c.store.path("daemon.lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
-		return fmt.Errorf("starting the double's background process: %w", err)
+		return fmt.Errorf("starting the fake's background process: %w", err)
 	}
 	defer func() { _ = lock.Close() }()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil //nolint:nilerr // it runs
 	}
 	if err := c.spawnDaemon(lock); err != nil {
-		return fmt.Errorf("starting the double's background process: %w", err)
+		return fmt.Errorf("starting the fake's background process: %w", err)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func (c *call) dialDaemon() (*net.UnixConn, error) {
 	defer func() { _ = folder.Close() }()
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socketIn(folder), Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("reaching the double's background process: %w", err)
+		return nil, fmt.Errorf("reaching the fake's background process: %w", err)
 	}
 	return conn, nil
 }
@@ -105,7 +105,7 @@ func (c *call) daemon() error {
 	lock := os.NewFile(lockFD, "lock")
 	socket := os.NewFile(listenFD, "socket")
 	if lock == nil || socket == nil {
-		return c.fail("%s is for the double itself", daemonVerb)
+		return c.fail("%s is for the fake itself", daemonVerb)
 	}
 	syscall.CloseOnExec(lockFD)
 	listener, err := net.FileListener(socket)
@@ -115,7 +115,7 @@ func (c *call) daemon() error {
 	_ = socket.Close()
 	unixListener, ok := listener.(*net.UnixListener)
 	if !ok {
-		return c.fail("%s is for the double itself", daemonVerb)
+		return c.fail("%s is for the fake itself", daemonVerb)
 	}
 	var s server
 	go s.serve(unixListener)
@@ -278,10 +278,10 @@ func send(conn *net.UnixConn, req request, files ...*os.File) error {
 
 func sendFDs(conn *net.UnixConn, req request, fds ...int) error {
 	if _, _, err := conn.WriteMsgUnix([]byte{'\n'}, unix.UnixRights(fds...), nil); err != nil {
-		return fmt.Errorf("reaching the double's background process: %w", err)
+		return fmt.Errorf("reaching the fake's background process: %w", err)
 	}
 	if err := json.NewEncoder(conn).Encode(req); err != nil {
-		return fmt.Errorf("reaching the double's background process: %w", err)
+		return fmt.Errorf("reaching the fake's background process: %w", err)
 	}
 	return nil
 }

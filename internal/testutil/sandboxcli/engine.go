@@ -20,7 +20,7 @@ type engine struct {
 
 func (c *call) engine() (*engine, error) {
 	if c.settings.Engine == "" {
-		return nil, c.fail("this test double needs the address of an engine in its settings")
+		return nil, c.fail("this fake needs the address of an engine in its settings")
 	}
 	address, err := client.ParseHostURL(c.settings.Engine)
 	if err != nil {

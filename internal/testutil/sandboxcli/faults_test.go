@@ -62,7 +62,7 @@ func TestErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			r.create(t, "box")
 			if tc.change != nil {
 				r.Set(t, tc.change)
@@ -79,7 +79,7 @@ func TestErrors(t *testing.T) {
 
 func TestErrorsOfThePlugin(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(s *settings) { s.LoggedIn, s.PolicyInitialised, s.DaemonUp = false, false, false })
+	r := newFixture(t, func(s *settings) { s.LoggedIn, s.PolicyInitialised, s.DaemonUp = false, false, false })
 	r.plugin = true
 	r.ok(t, "create", "-q", "--name", "a_b+c.d-e", "--pull-template", "missing", "-t", "x", "shell", r.ws)
 	for _, tc := range []struct {
@@ -101,7 +101,7 @@ func TestErrorsOfThePlugin(t *testing.T) {
 
 func TestListFaults(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		root := map[bool]string{false: "sandboxes", true: "vms"}[r.plugin]
 		whole := r.ok(t, "ls", "--json")
@@ -153,7 +153,7 @@ func TestListFaults(t *testing.T) {
 func TestDaemonStarts(t *testing.T) {
 	t.Parallel()
 	for _, onStdout := range []bool{false, true} {
-		r := newRig(t, func(s *settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, onStdout })
+		r := newFixture(t, func(s *settings) { s.DaemonUp, s.Faults.StartLinesStdout = false, onStdout })
 		assert.Assert(t, strings.Contains(r.ok(t, "daemon", "status"), "Status: stopped\n"))
 		assert.Assert(t, strings.Contains(r.ok(t, "version"), "sbx version: v0.53.0 "))
 		res := r.run(t, "", "ls", "--json")
@@ -173,7 +173,7 @@ func TestDaemonStarts(t *testing.T) {
 
 func TestLostEngine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.create(t, "box")
 	r.Set(t, func(s *settings) { s.EngineUp = false })
 	assert.Equal(t, len(r.list(t)), 0)
@@ -183,7 +183,7 @@ func TestLostEngine(t *testing.T) {
 }
 
 // diagnosis counts the checks by status.
-func (r rig) diagnosis(t *testing.T) map[string]int {
+func (r fixture) diagnosis(t *testing.T) map[string]int {
 	t.Helper()
 	var got struct{ Summary map[string]int }
 	assert.NilError(t, json.Unmarshal([]byte(r.ok(t, "diagnose", "--output", "json")), &got))
@@ -194,7 +194,7 @@ func (r rig) diagnosis(t *testing.T) map[string]int {
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	two := 2
-	r := newRig(t, func(s *settings) { s.Faults.LoginLapseAfter = &two })
+	r := newFixture(t, func(s *settings) { s.Faults.LoginLapseAfter = &two })
 	assert.Equal(t, r.diagnosis(t)["fail"], 0)
 	r.ok(t, "ls")
 	r.ok(t, "ls")
@@ -207,7 +207,7 @@ func TestLogin(t *testing.T) {
 
 func TestVanishOnSleep(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		r.create(t, "asleep")
 		r.ok(t, "stop", "asleep")
@@ -221,7 +221,7 @@ func TestVanishOnSleep(t *testing.T) {
 
 func TestCrashes(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		for made, fault := range map[bool]sandboxcli.Faults{false: {CrashBeforeCreate: true}, true: {CrashAfterCreate: true}} {
 			r.Set(t, func(s *settings) { s.Faults = fault })
 			cmd := r.command(t, "create", "--name", "box", "shell", r.ws)
@@ -239,7 +239,7 @@ func TestCrashes(t *testing.T) {
 
 func TestHanging(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		r.Set(t, func(s *settings) { s.Faults.HangList, s.Faults.HangExec = true, true })
 		for _, args := range [][]string{{"ls", "--json"}, {"exec", "box", "touch", "ran"}} {
@@ -261,7 +261,7 @@ func TestHanging(t *testing.T) {
 
 func TestDetachedExecOfOldVersionsHangs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(s *settings) { s.Version = "0.39.0" })
+	r := newFixture(t, func(s *settings) { s.Version = "0.39.0" })
 	r.create(t, "box")
 	cmd := r.command(t, "exec", "-d", "box", "touch", "ran")
 	assert.NilError(t, cmd.Start())
@@ -273,7 +273,7 @@ func TestDetachedExecOfOldVersionsHangs(t *testing.T) {
 
 func TestIgnoringSIGTERM(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(s *settings) { s.Faults.IgnoreSIGTERM = sandboxcli.Duration(time.Second) })
+	r := newFixture(t, func(s *settings) { s.Faults.IgnoreSIGTERM = sandboxcli.Duration(time.Second) })
 	r.create(t, "box")
 	cmd := r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
 	begun := time.Now()

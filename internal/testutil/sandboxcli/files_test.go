@@ -23,7 +23,7 @@ func owner(t *testing.T, info fs.FileInfo) uint32 {
 }
 
 // setUpRepository makes the worktree a repository with one file.
-func setUpRepository(t *testing.T, r rig, shallow bool) {
+func setUpRepository(t *testing.T, r fixture, shallow bool) {
 	t.Helper()
 	source := t.TempDir()
 	git(t, source, "init", "-q")

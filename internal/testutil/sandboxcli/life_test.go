@@ -18,7 +18,7 @@ import (
 
 func TestSandboxLifecycle(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		assert.Equal(t, len(r.list(t)), 0)
 		extra := r.folder(t, "extra")
 		r.ok(t, "create", "--name", "box", "shell", r.ws, extra+":ro")
@@ -60,7 +60,7 @@ func TestSandboxLifecycle(t *testing.T) {
 
 func TestExec(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		for _, code := range []int{0, 1, 3, 126, 127, 255} {
 			assert.Equal(t, r.run(t, "", "exec", "box", "sh", "-c", fmt.Sprint("exit ", code)).code, code)
@@ -92,7 +92,7 @@ func TestExec(t *testing.T) {
 
 func TestExecOfAMissingProgram(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		for _, args := range [][]string{{"box", "no-such-program"}, {"box", "/no/such"}, {"-w", "/no/such", "box", "true"}} {
 			res := r.run(t, "", append([]string{"exec"}, args...)...)
@@ -106,7 +106,7 @@ func TestExecOfAMissingProgram(t *testing.T) {
 
 func TestFilesBelongToTheCaller(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		r.ok(t, "exec", "box", "sh", "-c", "touch file; chmod 700 file")
 		made, err := os.Stat(filepath.Join(r.ws, "file"))
@@ -119,7 +119,7 @@ func TestFilesBelongToTheCaller(t *testing.T) {
 
 func TestReadOnlyWorkspace(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		if r.plugin || !strings.Contains(t.Name(), "container") {
 			t.Skip("process mode protects nothing")
 		}
@@ -132,7 +132,7 @@ func TestReadOnlyWorkspace(t *testing.T) {
 
 func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r fixture) {
 		var wg sync.WaitGroup
 		codes := make([]int, 8)
 		for i := range codes {
@@ -151,7 +151,7 @@ func TestConcurrentCreates(t *testing.T) {
 
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.create(t, "box")
 	var got struct {
 		Name, State, Workspace string
@@ -166,7 +166,7 @@ func TestInspect(t *testing.T) {
 
 func TestStoredEnvironment(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	file := filepath.Join(r.ws, "env")
 	assert.NilError(t, os.WriteFile(file, []byte("# comment\nA=file\nB=file\n\n"), 0o644))
 	r.create(t, "box", "--env-file", file, "-e", "A=flag")
@@ -176,7 +176,7 @@ func TestStoredEnvironment(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r fixture) {
 		res := r.run(t, "echo $0; exit 5\n", "run", "--name", "box", "shell", r.ws)
 		assert.Equal(t, res.code, 5, "%s", res.err)
 		assert.Equal(t, res.out, "bash\n")
@@ -190,7 +190,7 @@ func TestClone(t *testing.T) {
 	for _, mode := range []string{"full", "shallow"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			r.Set(t, func(s *sandboxcli.Settings) { s.Faults.ShallowClone = true })
 			setUpRepository(t, r, mode == "shallow")
 			r.create(t, "box", "--clone")

@@ -31,9 +31,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// rig is a double that a test calls.
-type rig struct {
-	*sandboxclitest.Double
+// fixture is a fake that a test calls.
+type fixture struct {
+	*sandboxclitest.Fake
 	plugin bool
 	ws     string // a work tree
 }
@@ -44,16 +44,16 @@ type result struct {
 	out, err string
 }
 
-// newRig sets up a double in process mode.
-func newRig(t *testing.T, change func(*sandboxcli.Settings)) rig {
+// newFixture sets up a fake in process mode.
+func newFixture(t *testing.T, change func(*sandboxcli.Settings)) fixture {
 	t.Helper()
-	r := rig{Double: sandboxclitest.New(t, change)}
+	r := fixture{Fake: sandboxclitest.New(t, change)}
 	r.ws = r.folder(t, "ws")
 	return r
 }
 
 // folder makes a folder that sandboxes can use.
-func (r rig) folder(t *testing.T, name string) string {
+func (r fixture) folder(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(r.Shared, name)
 	assert.NilError(t, os.MkdirAll(dir, 0o755))
@@ -61,7 +61,7 @@ func (r rig) folder(t *testing.T, name string) string {
 	return dir
 }
 
-func (r rig) command(t *testing.T, args ...string) *exec.Cmd {
+func (r fixture) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	if r.plugin {
 		return r.Plugin(t.Context(), args...)
@@ -69,8 +69,8 @@ func (r rig) command(t *testing.T, args ...string) *exec.Cmd {
 	return r.Sbx(t.Context(), args...)
 }
 
-// run calls the double with some input.
-func (r rig) run(t *testing.T, in string, args ...string) result {
+// run calls the fake with some input.
+func (r fixture) run(t *testing.T, in string, args ...string) result {
 	t.Helper()
 	cmd := r.command(t, args...)
 	cmd.Stdin = strings.NewReader(in)
@@ -89,8 +89,8 @@ func finish(t *testing.T, cmd *exec.Cmd) result {
 	return result{0, out.String(), errOut.String()}
 }
 
-// ok calls the double, which must succeed, and returns its output.
-func (r rig) ok(t *testing.T, args ...string) string {
+// ok calls the fake, which must succeed, and returns its output.
+func (r fixture) ok(t *testing.T, args ...string) string {
 	t.Helper()
 	res := r.run(t, "", args...)
 	assert.Equal(t, res.code, 0, "%q: %s%s", args, res.out, res.err)
@@ -98,7 +98,7 @@ func (r rig) ok(t *testing.T, args ...string) string {
 }
 
 // create creates a sandbox of the worktree.
-func (r rig) create(t *testing.T, name string, flags ...string) {
+func (r fixture) create(t *testing.T, name string, flags ...string) {
 	t.Helper()
 	r.ok(t, append(append([]string{"create", "--name", name}, flags...), "shell", r.ws)...)
 }
@@ -113,7 +113,7 @@ type item struct {
 	CreatedAt  string `json:"created_at"`
 }
 
-func (r rig) list(t *testing.T) []item {
+func (r fixture) list(t *testing.T) []item {
 	t.Helper()
 	var list struct{ Sandboxes, VMs []item }
 	assert.NilError(t, json.Unmarshal([]byte(r.ok(t, "ls", "--json")), &list))
@@ -123,7 +123,7 @@ func (r rig) list(t *testing.T) []item {
 	return list.Sandboxes
 }
 
-func (r rig) status(t *testing.T, name string) string {
+func (r fixture) status(t *testing.T, name string) string {
 	t.Helper()
 	for _, i := range r.list(t) {
 		if i.Name == name {
@@ -133,7 +133,7 @@ func (r rig) status(t *testing.T, name string) string {
 	return ""
 }
 
-func (r rig) waitForStatus(t *testing.T, name, want string) {
+func (r fixture) waitForStatus(t *testing.T, name, want string) {
 	t.Helper()
 	eventually(t, func() bool { return r.status(t, name) == want })
 }
@@ -149,12 +149,12 @@ func eventually(t *testing.T, is func() bool) {
 }
 
 // bothCLIs runs a test for each CLI in process mode.
-func bothCLIs(t *testing.T, test func(t *testing.T, r rig)) {
+func bothCLIs(t *testing.T, test func(t *testing.T, r fixture)) {
 	t.Helper()
 	for _, cli := range []string{"sbx", "plugin"} {
 		t.Run(cli, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			r.plugin = cli == "plugin"
 			test(t, r)
 		})
@@ -163,7 +163,7 @@ func bothCLIs(t *testing.T, test func(t *testing.T, r rig)) {
 
 // onEngines runs a test for each CLI in process mode, and in containers: each
 // on an engine of its own, as it makes no difference to a CLI.
-func onEngines(t *testing.T, test func(t *testing.T, r rig)) {
+func onEngines(t *testing.T, test func(t *testing.T, r fixture)) {
 	t.Helper()
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
@@ -173,7 +173,7 @@ func onEngines(t *testing.T, test func(t *testing.T, r rig)) {
 		t.Parallel()
 		engines.Each(t, func(t *testing.T, e engines.Engine) {
 			t.Parallel()
-			r := newRig(t, inContainers(e))
+			r := newFixture(t, inContainers(e))
 			r.plugin = e.Name == "debian"
 			test(t, r)
 		})

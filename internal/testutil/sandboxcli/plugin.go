@@ -121,9 +121,9 @@ func (c *call) legacyInspect(args []string) (int, error) {
 	return 0, c.printJSON(found)
 }
 
-// legacyRun knows no names of sandboxes. The double does not do what it did.
+// legacyRun knows no names of sandboxes. The fake does not do what it did.
 func (c *call) legacyRun([]string) (int, error) {
-	return 0, c.fail("this test double does not run sandboxes of Docker Desktop 4.50")
+	return 0, c.fail("this fake does not run sandboxes of Docker Desktop 4.50")
 }
 
 // saveVerb is "save SANDBOX TAG" (DOC S13).

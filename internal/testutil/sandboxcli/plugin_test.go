@@ -32,7 +32,7 @@ func TestPluginMetadata(t *testing.T) {
 
 func TestGlobalFlagsOfDocker(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for _, flags := range [][]string{
 		{"--context", "x"}, {"-c", "x", "--config=/y"}, {"-H", "unix:///x", "--tls", "-D", "-l", "debug"},
 	} {
@@ -53,7 +53,7 @@ func TestPluginThroughDocker(t *testing.T) {
 		}
 		t.Skip("there is no docker program")
 	}
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.plugin = true
 	r.create(t, "box")
 	run := func(args ...string) result {
@@ -77,7 +77,7 @@ func TestKilledDocker(t *testing.T) {
 		}
 		t.Skip("there is no docker program")
 	}
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.plugin = true
 	r.create(t, "box")
 	cmd := exec.CommandContext(t.Context(), docker, "sandbox", "exec", "box", "sh", "-c", chatter)
@@ -93,7 +93,7 @@ func TestKilledDocker(t *testing.T) {
 
 func TestCalls(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	calls, err := sandboxcli.Calls(r.Dir)
 	assert.NilError(t, err)
 	assert.Equal(t, len(calls), 0)
@@ -109,7 +109,7 @@ func TestCalls(t *testing.T) {
 
 func TestRemovedPlugin(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.plugin = true
 	for _, exit := range []int{0, 1} {
 		for _, onStderr := range []bool{false, true} {
@@ -128,7 +128,7 @@ func TestRemovedPlugin(t *testing.T) {
 
 func TestLegacyPlugin(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.plugin = true
 	r.create(t, "box")
 	r.Set(t, func(s *sandboxcli.Settings) { s.Faults.Legacy = true })
@@ -149,7 +149,7 @@ func TestLegacyPlugin(t *testing.T) {
 
 func TestNetworkAndReset(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.plugin = true
 	r.create(t, "box")
 	r.ok(t, "network", "proxy", "box", "--policy", "deny", "--allow-host", "a", "--allow-host", "b")
@@ -163,7 +163,7 @@ func TestNetworkAndReset(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	other := filepath.Join(r.Bin, "other")
 	assert.NilError(t, os.Symlink(filepath.Join(r.Bin, "sbx"), other))
 	res := finish(t, exec.CommandContext(t.Context(), other, "ls"))
@@ -188,7 +188,7 @@ func TestRootIsRejected(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	bin := t.TempDir()
 	sandboxclitest.Build(t, bin)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "sbx"), "ls")

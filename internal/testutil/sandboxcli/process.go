@@ -191,7 +191,7 @@ func (p processes) detached(conn *net.UnixConn, req request) (int, error) {
 func (p processes) wait(conn *net.UnixConn, req request) (int, error) {
 	var a answer
 	if err := json.NewDecoder(conn).Decode(&a); err != nil {
-		return 0, p.c.fail("the double's background process is gone: %v", err)
+		return 0, p.c.fail("the fake's background process is gone: %v", err)
 	}
 	if a.Error != "" {
 		return p.c.errOCI(fmt.Sprintf("exec %s: %s", req.Path, a.Error))

@@ -13,7 +13,7 @@ import (
 // The precedence is DOC S15.
 func TestRequestsToTheProxyOfThePlugin(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.plugin = true
 	r.create(t, "box")
 	reaches := func(target string) bool {
@@ -48,7 +48,7 @@ func TestRequestsToTheProxyOfThePlugin(t *testing.T) {
 
 func TestRulesUnderAnOrganisation(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(s *settings) { s.Governed = true })
+	r := newFixture(t, func(s *settings) { s.Governed = true })
 	r.create(t, "box")
 	r.ok(t, "policy", "allow", "network", "--sandbox", "box", "a.example")
 	r.ok(t, "policy", "deny", "network", "--sandbox", "box", "b.example")

@@ -14,7 +14,7 @@ import (
 func Purge(ctx context.Context, dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return fmt.Errorf("cleaning up after the double: %w", err)
+		return fmt.Errorf("cleaning up after the fake: %w", err)
 	}
 	err = killMarked(func(entry string) bool { return entry == daemonEnv+"="+dir })
 	err = errors.Join(err, killBelow(dir))
@@ -28,14 +28,14 @@ func Purge(ctx context.Context, dir string) error {
 func purgeContainers(ctx context.Context, engine, dir string) error {
 	api, err := client.New(client.WithHost(engine))
 	if err != nil {
-		return fmt.Errorf("cleaning up after the double: %w", err)
+		return fmt.Errorf("cleaning up after the fake: %w", err)
 	}
 	defer func() { _ = api.Close() }()
 	found, err := api.ContainerList(ctx, client.ContainerListOptions{
 		All: true, Filters: make(client.Filters).Add("label", Label+"="+dir),
 	})
 	if err != nil {
-		return fmt.Errorf("cleaning up after the double: %w", err)
+		return fmt.Errorf("cleaning up after the fake: %w", err)
 	}
 	for _, container := range found.Items {
 		err = errors.Join(err, removeContainer(ctx, api, container.ID))

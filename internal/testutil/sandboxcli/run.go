@@ -200,7 +200,7 @@ func (c *call) save(verb string, args []string) (int, error) {
 		return 0, c.errNotFound(args[0])
 	}
 	if c.settings.Mode != ModeContainer {
-		return 0, c.fail("this test double makes images in %q mode only", ModeContainer)
+		return 0, c.fail("this fake makes images in %q mode only", ModeContainer)
 	}
 	if c.cli == sbx && r.Status == running { // DOC S3: it refuses; the words are ?
 		return 0, c.fail("sandbox '%s' is running; stop it first", r.Name)

@@ -72,7 +72,7 @@ func Run(ctx context.Context, args []string, stdin, stdout, stderr *os.File) int
 	case sbx, plugin:
 		c.cli = flavour(name)
 	default:
-		_, _ = fmt.Fprintf(stderr, "this is a test double: call it as %s or %s, not as %q\n", sbx, plugin, name)
+		_, _ = fmt.Fprintf(stderr, "this is a fake: call it as %s or %s, not as %q\n", sbx, plugin, name)
 		return 2
 	}
 	code, err := c.run(args[1:])
@@ -95,11 +95,11 @@ func (c *call) run(args []string) (int, error) {
 	}
 	c.dir = os.Getenv(DirEnv)
 	if c.dir == "" {
-		return 0, c.fail("this is a test double: set %s to its state folder", DirEnv)
+		return 0, c.fail("this is a fake: set %s to its state folder", DirEnv)
 	}
 	dir, err := filepath.EvalSymlinks(c.dir)
 	if err != nil {
-		return 0, c.fail("this is a test double, and its state folder is not there: %v", err)
+		return 0, c.fail("this is a fake, and its state folder is not there: %v", err)
 	}
 	c.dir = dir
 	if c.settings, err = Load(c.dir); err != nil {
@@ -205,10 +205,10 @@ func (c *call) warn(format string, args ...any)  { _, _ = fmt.Fprintf(c.stderr, 
 // begin does what comes before every verb that touches sandboxes.
 func (c *call) begin() error {
 	if m := c.settings.Mode; m != ModeProcess && m != ModeContainer {
-		return c.fail("this test double knows no mode %q: use %q or %q", m, ModeProcess, ModeContainer)
+		return c.fail("this fake knows no mode %q: use %q or %q", m, ModeProcess, ModeContainer)
 	}
 	if c.settings.Mode == ModeProcess && os.Geteuid() == 0 {
-		return c.fail("this test double runs commands on the host, and refuses to do so as root: run the test as another user, or use %q mode", ModeContainer)
+		return c.fail("this fake runs commands on the host, and refuses to do so as root: run the test as another user, or use %q mode", ModeContainer)
 	}
 	if c.cli == sbx {
 		if err := c.ensureServing(); err != nil {

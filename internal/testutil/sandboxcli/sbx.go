@@ -24,7 +24,7 @@ func (c *call) sbx(args []string) (int, error) {
 		return 0, err
 	}
 	if len(args) == 0 {
-		return 0, c.fail("this test double has no TUI: name a command") // DOC: no subcommand opens a TUI
+		return 0, c.fail("this fake has no TUI: name a command") // DOC: no subcommand opens a TUI
 	}
 	name, args := args[0], c.globals(args[1:], args[0])
 	switch name {

@@ -23,7 +23,7 @@ import (
 )
 
 // start begins a call and returns when its command has made a file.
-func (r rig) start(t *testing.T, ready string, args ...string) *exec.Cmd {
+func (r fixture) start(t *testing.T, ready string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := r.command(t, args...)
 	assert.NilError(t, cmd.Start())
@@ -44,7 +44,7 @@ const chatter = "touch ready; while ! test -e go; do echo out; echo err >&2; sle
 
 func TestCommandOutlivesItsClient(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT} {
 			for _, name := range []string{"ready", "go", "done"} {
@@ -68,10 +68,10 @@ func TestCommandOutlivesItsClient(t *testing.T) {
 
 func TestIdleStop(t *testing.T) {
 	t.Parallel()
-	idle := func(t *testing.T, r rig, d time.Duration) {
+	idle := func(t *testing.T, r fixture, d time.Duration) {
 		r.Set(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(d) })
 	}
-	test := func(t *testing.T, r rig) {
+	test := func(t *testing.T, r fixture) {
 		idle(t, r, longIdle)
 		r.create(t, "unused")
 		r.create(t, "box")
@@ -98,7 +98,7 @@ func TestIdleStop(t *testing.T) {
 
 func TestDetachedExecOfThePlugin(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		if !r.plugin {
 			t.Skip("sbx refuses it")
 		}
@@ -112,7 +112,7 @@ func TestDetachedExecOfThePlugin(t *testing.T) {
 
 func TestRemoveInUse(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.create(t, "box")
 	r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
 	res := r.run(t, "y\n", "rm", "box")
@@ -154,7 +154,7 @@ while :; do echo "size $(stty size)"; read x; done`
 
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		s := onTerminal(t, r.command(t, "exec", "-it", "box", "sh", "-c", dialogue))
 		s.WaitFor(t, "terminal")
@@ -177,7 +177,7 @@ func TestTerminal(t *testing.T) {
 
 func TestDetachKeys(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		for keys, flags := range map[string][]string{"\x10\x11": nil, "\x1c": {"--detach-keys", `ctrl-\`}} {
 			for _, name := range []string{"ready", "go", "done"} {
@@ -200,7 +200,7 @@ func TestDetachKeys(t *testing.T) {
 
 func TestInteractiveSessionPreventsIdleStop(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(time.Second) })
+	r := newFixture(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(time.Second) })
 	r.plugin = true
 	r.create(t, "box")
 	s := onTerminal(t, r.command(t, "exec", "-it", "box", "cat"))
@@ -214,7 +214,7 @@ func TestInteractiveSessionPreventsIdleStop(t *testing.T) {
 
 func TestTerminalIsRequired(t *testing.T) {
 	t.Parallel()
-	bothCLIs(t, func(t *testing.T, r rig) {
+	bothCLIs(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		res := r.run(t, "", "exec", "-it", "box", "true")
 		assert.Equal(t, res.code, 1)
@@ -227,12 +227,12 @@ func TestTerminalIsRequired(t *testing.T) {
 // block exec.
 func TestInheritedOutputDoesNotBlockExec(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.create(t, "box")
 	assert.Equal(t, r.ok(t, "exec", "box", "sh", "-c", "sleep 100000 & echo x"), "x\n")
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
-		r := newRig(t, inContainers(e))
+		r := newFixture(t, inContainers(e))
 		r.create(t, "box")
 		assert.Equal(t, r.ok(t, "exec", "box", "sh", "-c", "sleep 1000 & echo x"), "x\n")
 	})
@@ -240,7 +240,7 @@ func TestInheritedOutputDoesNotBlockExec(t *testing.T) {
 
 func TestTerminalCommandOutlivesItsClient(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 			for _, name := range []string{"ready", "go", "done"} {
@@ -259,7 +259,7 @@ func TestTerminalCommandOutlivesItsClient(t *testing.T) {
 
 func TestStopEndsExec(t *testing.T) {
 	t.Parallel()
-	onEngines(t, func(t *testing.T, r rig) {
+	onEngines(t, func(t *testing.T, r fixture) {
 		r.create(t, "box")
 		cmd := r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
 		r.ok(t, "stop", "box")
@@ -272,7 +272,7 @@ func TestStopEndsExec(t *testing.T) {
 // What a test that was killed leaves behind ends with its folder.
 func TestContainersAreRemovedWithTheStateDirectory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.create(t, "box")
 	sleep := fmt.Sprintf("sleep 1000.%d", time.Now().UnixNano())
 	r.ok(t, "exec", "box", "sh", "-c", sleep+" >/dev/null 2>&1 & sleep 0.1")
@@ -285,7 +285,7 @@ func TestContainersAreRemovedWithTheStateDirectory(t *testing.T) {
 
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
-		r := newRig(t, inContainers(e))
+		r := newFixture(t, inContainers(e))
 		r.create(t, "box")
 		r.create(t, "unused")
 		r.start(t, "ready", "exec", "box", "sh", "-c", "touch ready; sleep 1000")
@@ -326,7 +326,7 @@ func BenchmarkList(b *testing.B) {
 // client knows how its command has ended.
 func TestStopReportsTheExitCodeOfExec(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(s *settings) { s.Idle = sandboxcli.Duration(100 * time.Millisecond) }) // looks every 5 ms
+	r := newFixture(t, func(s *settings) { s.Idle = sandboxcli.Duration(100 * time.Millisecond) }) // looks every 5 ms
 	r.create(t, "box")
 	for range 10 {
 		_ = os.Remove(filepath.Join(r.ws, "ready"))

@@ -12,7 +12,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 )
 
-// DirEnv names the variable with the double's state folder.
+// DirEnv names the variable with the fake's state folder.
 const DirEnv = "SANDBOX_DOUBLE_DIR"
 
 // Where a sandbox's commands run.
@@ -21,9 +21,9 @@ const (
 	ModeContainer = "container" // in a container for each sandbox
 )
 
-// Settings say how the double behaves. They are read again at every call, so
+// Settings say how the fake behaves. They are read again at every call, so
 // a test can change them in mid-run. Begin with [Defaults]: the zero value is
-// a double that is logged out and down.
+// a fake that is logged out and down.
 type Settings struct {
 	// Version is the version of sbx to be like. The plugin is always v0.13.0.
 	Version string `json:"version"`
@@ -118,7 +118,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Defaults are the settings of a double that works: a recent sbx in process
+// Defaults are the settings of a fake that works: a recent sbx in process
 // mode, logged in and with a policy.
 func Defaults() Settings {
 	return Settings{
@@ -138,10 +138,10 @@ func Load(dir string) (Settings, error) {
 		return s, nil
 	}
 	if err != nil {
-		return s, fmt.Errorf("reading the double's settings: %w", err)
+		return s, fmt.Errorf("reading the fake's settings: %w", err)
 	}
 	if err := json.Unmarshal(content, &s); err != nil {
-		return s, fmt.Errorf("reading the double's settings %s: %w", settingsPath(dir), err)
+		return s, fmt.Errorf("reading the fake's settings %s: %w", settingsPath(dir), err)
 	}
 	return s, nil
 }
@@ -150,15 +150,15 @@ func Load(dir string) (Settings, error) {
 func (s Settings) Save(dir string) error {
 	content, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		return fmt.Errorf("writing the double's settings: %w", err)
+		return fmt.Errorf("writing the fake's settings: %w", err)
 	}
 	if err := atomicwriter.WriteFile(settingsPath(dir), content, 0o644); err != nil {
-		return fmt.Errorf("writing the double's settings: %w", err)
+		return fmt.Errorf("writing the fake's settings: %w", err)
 	}
 	return nil
 }
 
-// Update changes the settings of a state folder. Calls of the double that
+// Update changes the settings of a state folder. Calls of the fake that
 // change them (login, for one) do not come between.
 func Update(dir string, change func(*Settings)) error {
 	unlock, err := lockFile(filepath.Join(dir, "settings.lock"))

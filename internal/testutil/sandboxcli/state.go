@@ -61,7 +61,7 @@ type store struct{ dir string }
 func openStore(dir string) (store, error) {
 	for _, sub := range []string{"sandboxes", "sessions", "locks", "homes", "clones"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			return store{}, fmt.Errorf("setting up the double's state: %w", err)
+			return store{}, fmt.Errorf("setting up the fake's state: %w", err)
 		}
 	}
 	return store{dir}, nil
@@ -131,28 +131,28 @@ func (s store) readJSON(v any, parts ...string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("reading the double's state: %w", err)
+		return false, fmt.Errorf("reading the fake's state: %w", err)
 	}
 	if err := json.Unmarshal(content, v); err != nil {
-		return false, fmt.Errorf("reading the double's state %s: %w", s.path(parts...), err)
+		return false, fmt.Errorf("reading the fake's state %s: %w", s.path(parts...), err)
 	}
 	return true, nil
 }
 
 // writeJSON replaces a file of the state at once. It is not forced to the
-// disk: the state of a double need not outlive the machine.
+// disk: the state of a fake need not outlive the machine.
 func (s store) writeJSON(v any, parts ...string) error {
 	content, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("writing the double's state: %w", err)
+		return fmt.Errorf("writing the fake's state: %w", err)
 	}
 	path := s.path(parts...)
 	temporary := path + "." + rand.Text()
 	if err := os.WriteFile(temporary, content, 0o644); err != nil {
-		return fmt.Errorf("writing the double's state: %w", err)
+		return fmt.Errorf("writing the fake's state: %w", err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
-		return fmt.Errorf("writing the double's state: %w", err)
+		return fmt.Errorf("writing the fake's state: %w", err)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func (s store) sessions(name string) (all, interactive int, err error) {
 func lockFile(path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("locking the double's state: %w", err)
+		return nil, fmt.Errorf("locking the fake's state: %w", err)
 	}
 	for {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
@@ -258,7 +258,7 @@ func lockFile(path string) (unlock func(), err error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("locking the double's state: %w", err)
+		return nil, fmt.Errorf("locking the fake's state: %w", err)
 	}
 	return func() { _ = f.Close() }, nil
 }

@@ -16,7 +16,7 @@ import (
 
 type image struct{ ID, Repository, Tag string }
 
-func (r rig) images(t *testing.T) []image {
+func (r fixture) images(t *testing.T) []image {
 	t.Helper()
 	var got struct{ Images []image }
 	assert.NilError(t, json.Unmarshal([]byte(r.ok(t, "template", "ls", "--json")), &got))
@@ -40,7 +40,7 @@ func archive(t *testing.T, path, manifest string) {
 
 func TestTemplates(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	assert.Equal(t, len(r.images(t)), 0)
 	file := filepath.Join(r.ws, "image.tar")
 	digest := strings.Repeat("0123456789abcdef", 4)
@@ -73,7 +73,7 @@ func TestTemplateFromAnEngine(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
-		r := newRig(t, inContainers(e))
+		r := newFixture(t, inContainers(e))
 		saved, err := e.Client(t).ImageSave(t.Context(), []string{engines.BaseImage()})
 		assert.NilError(t, err)
 		file := filepath.Join(r.ws, "image.tar")
@@ -92,11 +92,11 @@ func TestTemplateFromAnEngine(t *testing.T) {
 		assert.Equal(t, listed[0].Repository+":"+listed[0].Tag, "docker.io/library/"+engines.BaseImage())
 		r.ok(t, args...)
 		r.ok(t, "exec", "box", "sh", "-c", "echo kept > ~/file")
-		assert.Equal(t, r.run(t, "", "template", "save", "box", "double-test:saved").code, 1, "it runs")
+		assert.Equal(t, r.run(t, "", "template", "save", "box", "fake-test:saved").code, 1, "it runs")
 		r.ok(t, "stop", "box")
-		r.ok(t, "template", "save", "box", "double-test:saved")
-		t.Cleanup(func() { removeImage(t, e, "double-test:saved") })
-		r.create(t, "second", "--pull", "never", "-t", "double-test:saved")
+		r.ok(t, "template", "save", "box", "fake-test:saved")
+		t.Cleanup(func() { removeImage(t, e, "fake-test:saved") })
+		r.create(t, "second", "--pull", "never", "-t", "fake-test:saved")
 		assert.Equal(t, r.ok(t, "exec", "second", "sh", "-c", "cat ~/file"), "kept\n")
 		r.ok(t, "rm", "-f", "second", "box")
 	})
@@ -106,14 +106,14 @@ func TestImagesOfThePlugin(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
-		r := newRig(t, inContainers(e))
+		r := newFixture(t, inContainers(e))
 		r.plugin = true
 		r.create(t, "box", "-t", engines.BaseImage())
 		res := r.run(t, "", "create", "--name", "new", "-t", "no-such:image", "shell", r.ws)
 		assert.Equal(t, res.code, 1)
 		assert.Equal(t, r.run(t, "", "create", "--name", "new", "--pull-template", "never", "-t", engines.BaseImage(), "shell", r.ws).code, 1)
-		r.ok(t, "save", "box", "double-test:plugin", "-o", filepath.Join(r.ws, "saved.tar"))
-		t.Cleanup(func() { removeImage(t, e, "double-test:plugin") })
+		r.ok(t, "save", "box", "fake-test:plugin", "-o", filepath.Join(r.ws, "saved.tar"))
+		t.Cleanup(func() { removeImage(t, e, "fake-test:plugin") })
 		info, err := os.Stat(filepath.Join(r.ws, "saved.tar"))
 		assert.NilError(t, err)
 		assert.Assert(t, info.Size() > 1<<20)
@@ -122,7 +122,7 @@ func TestImagesOfThePlugin(t *testing.T) {
 
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(s *settings) { s.PolicyInitialised = false })
+	r := newFixture(t, func(s *settings) { s.PolicyInitialised = false })
 	assert.Equal(t, r.run(t, "", "policy", "init", "wrong").code, 1)
 	r.ok(t, "policy", "init", "balanced")
 	r.create(t, "box", "--deny-network", "api.anthropic.com")
@@ -169,7 +169,7 @@ func TestPolicy(t *testing.T) {
 
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	const value = "s3cret-value"
 	assert.Equal(t, r.run(t, value+"\n", "secret", "set", "anthropic").code, 0)
 	assert.Equal(t, r.run(t, "", "secret", "set", "openai").code, 1, "no value")

@@ -1,4 +1,4 @@
-// Command program is the double of two CLIs: linked as sbx it is sbx, linked
+// Command program is the fake of two CLIs: linked as sbx it is sbx, linked
 // as docker-sandbox it is the Docker CLI's plugin of that name.
 package main
 

@@ -1,4 +1,4 @@
-// Package sandboxclitest sets up doubles of sbx and "docker sandbox" for tests.
+// Package sandboxclitest sets up fakes of sbx and "docker sandbox" for tests.
 package sandboxclitest
 
 import (
@@ -49,7 +49,7 @@ func compile() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "docker-ralph", "double")
+	dir := filepath.Join(cache, "docker-ralph", "fake")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -58,18 +58,18 @@ func compile() (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(temporary) }()
-	made, final := filepath.Join(temporary, "double"), filepath.Join(dir, "double")
+	made, final := filepath.Join(temporary, "fake"), filepath.Join(dir, "fake")
 	// Go does not link again what is there and current.
 	_ = exec.Command("cp", "-p", final, made).Run()                      //nolint:noctx // as below; there is none the first time
 	cmd := exec.Command("go", "build", "-trimpath", "-o", made, program) //nolint:noctx // it is for all tests, not for one
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the double: %w: %s", err, out)
+		return "", fmt.Errorf("building the fake: %w: %s", err, out)
 	}
 	return final, os.Rename(made, final)
 }
 
-// Build puts the double into a folder, as sbx and as docker-sandbox.
+// Build puts the fake into a folder, as sbx and as docker-sandbox.
 func Build(t testing.TB, dir string) {
 	t.Helper()
 	source, err := compiled()
@@ -83,8 +83,8 @@ func Build(t testing.TB, dir string) {
 	assert.NilError(t, os.Link(first, filepath.Join(dir, "docker-sandbox")))
 }
 
-// Double is a pair of doubles with a state folder of their own.
-type Double struct {
+// Fake is a pair of fakes with a state folder of their own.
+type Fake struct {
 	Dir string // the state folder
 	Bin string // the folder with sbx and docker-sandbox
 	// DockerConfig is a folder for "docker --config" that has the plugin.
@@ -93,12 +93,12 @@ type Double struct {
 	Shared string
 }
 
-// New sets up doubles that behave as the settings say; nil is for the
+// New sets up fakes that behave as the settings say; nil is for the
 // defaults. What they leave behind goes when the test ends.
 //
 // When root runs the tests, process mode runs everything as nobody: work trees
-// then belong below Shared, or [Double.Share] is to be called for them.
-func New(t testing.TB, change func(*sandboxcli.Settings)) *Double {
+// then belong below Shared, or [Fake.Share] is to be called for them.
+func New(t testing.TB, change func(*sandboxcli.Settings)) *Fake {
 	t.Helper()
 	s := sandboxcli.Defaults()
 	if change != nil {
@@ -107,7 +107,7 @@ func New(t testing.TB, change func(*sandboxcli.Settings)) *Double {
 	base := t.TempDir()
 	base, err := filepath.EvalSymlinks(base)
 	assert.NilError(t, err)
-	d := &Double{
+	d := &Fake{
 		Dir: filepath.Join(base, "state"), Bin: filepath.Join(base, "bin"),
 		DockerConfig: filepath.Join(base, "docker"), Shared: filepath.Join(base, "shared"),
 	}
@@ -119,7 +119,7 @@ func New(t testing.TB, change func(*sandboxcli.Settings)) *Double {
 	Build(t, d.Bin)
 	assert.NilError(t, os.Symlink(filepath.Join(d.Bin, "docker-sandbox"), filepath.Join(plugins, "docker-sandbox")))
 	if os.Geteuid() == 0 && s.Mode == sandboxcli.ModeProcess {
-		d.giveUpRoot(t)
+		d.dropRoot(t)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
@@ -129,8 +129,8 @@ func New(t testing.TB, change func(*sandboxcli.Settings)) *Double {
 	return d
 }
 
-// giveUpRoot has the programs run as nobody, also when root calls them.
-func (d *Double) giveUpRoot(t testing.TB) {
+// dropRoot has the programs run as nobody, also when root calls them.
+func (d *Fake) dropRoot(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{"sbx", "docker-sandbox"} {
 		path := filepath.Join(d.Bin, name)
@@ -143,7 +143,7 @@ func (d *Double) giveUpRoot(t testing.TB) {
 
 // Share gives a folder to the user that sandboxes run as, with all that is in
 // it, and lets that user reach it. It does nothing unless root runs the test.
-func (d *Double) Share(t testing.TB, dir string) {
+func (d *Fake) Share(t testing.TB, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return
@@ -164,36 +164,36 @@ func (d *Double) Share(t testing.TB, dir string) {
 }
 
 // Set changes the settings in mid-run.
-func (d *Double) Set(t testing.TB, change func(*sandboxcli.Settings)) {
+func (d *Fake) Set(t testing.TB, change func(*sandboxcli.Settings)) {
 	t.Helper()
 	assert.NilError(t, sandboxcli.Update(d.Dir, change))
 }
 
-// Env is the environment of programs that are to find the doubles: the test's
+// Env is the environment of programs that are to find the fakes: the test's
 // own with another PATH, DOCKER_CONFIG and the state folder.
-func (d *Double) Env() []string {
+func (d *Fake) Env() []string {
 	return append(os.Environ(),
 		"PATH="+d.Bin+string(os.PathListSeparator)+os.Getenv("PATH"), "DOCKER_CONFIG="+d.DockerConfig, sandboxcli.DirEnv+"="+d.Dir)
 }
 
-// Setenv makes [Double.Env] the environment of the test itself.
-func (d *Double) Setenv(t testing.TB) {
+// Setenv makes [Fake.Env] the environment of the test itself.
+func (d *Fake) Setenv(t testing.TB) {
 	t.Helper()
 	t.Setenv("PATH", d.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("DOCKER_CONFIG", d.DockerConfig)
 	t.Setenv(sandboxcli.DirEnv, d.Dir)
 }
 
-// Sbx is a command of the double of sbx.
-func (d *Double) Sbx(ctx context.Context, args ...string) *exec.Cmd {
+// Sbx is a command of the fake of sbx.
+func (d *Fake) Sbx(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "sbx"), args...)
 	cmd.Env = d.Env()
 	return cmd
 }
 
-// Plugin is a command of the double of "docker sandbox", called as the Docker
+// Plugin is a command of the fake of "docker sandbox", called as the Docker
 // CLI calls it.
-func (d *Double) Plugin(ctx context.Context, args ...string) *exec.Cmd {
+func (d *Fake) Plugin(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "docker-sandbox"), append([]string{"sandbox"}, args...)...)
 	cmd.Env = d.Env()
 	return cmd
