@@ -16,6 +16,7 @@ type Config struct {
 	Env     Env
 	Image   Image
 	Loop    Loop
+	Notify  Notify
 	// Checks are shell commands that have to pass before a finished task
 	// counts, in this order.
 	Checks []string

@@ -54,6 +54,7 @@ func TestFileErrors(t *testing.T) {
 		{"check-empty", "[checks]\ncommands = [\"make test\",\n  \" \"]\n"},
 		{"agents", "[agents.mine]\ncomand = [\"x\"]\n[agents.mine.stream]\nx = 1\n[agents]\nother = 1\n"},
 		{"agents-values", "[agents.claude]\ncommand = [\"x\"]\n[agents.Mine]\ncommand = [\"x\"]\n[agents.a]\ncommand = []\n[agents.b]\ncommand = [\"b\"]\nstream = \"codec\"\n"},
+		{"notify", "[notify]\nwebhook = \"https://evil.example/\"\ncommand = [\"sh\"]\n"},
 		{"big-number", "[sandbox.resources]\npids = 99999999999999999999\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

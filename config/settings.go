@@ -86,7 +86,7 @@ const (
 
 // settings lists every key that exists.
 func settings() []setting {
-	return slices.Concat(mainSettings(), isolationSettings(), loopSettings(), agentSettings())
+	return slices.Concat(mainSettings(), isolationSettings(), loopSettings(), agentSettings(), notifySettings())
 }
 
 // stringSetting is a setting with a string, which is checked after it is stored.

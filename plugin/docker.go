@@ -82,15 +82,15 @@ func dockerGlobals(cmd *cobra.Command) []string {
 	return globals
 }
 
-// keeper returns the command line of the plugin that keeps a sandbox alive, with the
-// state directory and configuration of this process.
-func keeper(cfg *configfile.ConfigFile, globals []string) []string {
+// ourselves returns a command line of this plugin, with the state directory and
+// configuration of this process.
+func ourselves(cfg *configfile.ConfigFile, globals []string, command string) []string {
 	self, err := os.Executable()
 	if err != nil {
 		return nil
 	}
 	args := append([]string{self}, globals...)
-	return append(args, "--config="+filepath.Dir(cfg.GetFilename()), "ralph", keepCommand)
+	return append(args, "--config="+filepath.Dir(cfg.GetFilename()), "ralph", command)
 }
 
 // stateDir is the plugin's folder below Docker's configuration folder.

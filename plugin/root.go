@@ -69,6 +69,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		hiddenAs(newWorktreeRemoveCommand(d), "remove-worktree"),
 		newVersionCommand(dockerCLI, version),
 		newKeepCommand(dockerCLI),
+		newNotifyCommand(version),
 	)
 	return cmd
 }

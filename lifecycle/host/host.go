@@ -39,6 +39,8 @@ type Host struct {
 	HasPlugin func(name string) bool
 	// Keeper is the command that keeps a microVM awake.
 	Keeper []string
+	// Notifier is the command that delivers the notifications in a file.
+	Notifier []string
 	// Dir is the current directory.
 	Dir string
 	// Home is the user's home directory; empty for none.

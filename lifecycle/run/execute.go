@@ -78,6 +78,9 @@ func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifec
 	if err != nil {
 		return Result{Err: err}
 	}
+	if rec.cause != "" {
+		r.notify.Repaired(rec.cause)
+	}
 	if err := relocate(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: err}
 	}

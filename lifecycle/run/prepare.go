@@ -6,6 +6,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
 )
 
 // Ready is a target with its git directory, keys and environment. Its spec is complete.
@@ -17,6 +18,7 @@ type Ready struct {
 	endpoints []string           // rules for the hosts of the agent's endpoints
 	origin    *gitAccess         // how git uses a token for origin; nil without
 	env       []string           // KEY=value
+	notify    *notify.Loop       // set before the command runs; nil for none
 }
 
 // prepare collects what the command needs besides the sandbox.

@@ -109,6 +109,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	r.notify = h.notifications(ctx, r)
 	res := Result{Err: h.background.recorded(record)}
 	defer func() {
 		if h.background.isDetached() { // how it ended is saved
@@ -121,5 +122,6 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	}
 	code, err := finish(ctx, h.Host, r, res)
 	h.saveEnd(t.name, t.wt.Root, code, err)
+	r.notify.Ended(code, err)
 	return code, err
 }

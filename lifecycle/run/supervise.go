@@ -118,6 +118,7 @@ func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	t.run = "" // see check
 	if sb.State == lifecycle.Running {
 		t.host.Report(fmt.Sprintf("Warning: the network of the sandbox %s was interrupted: restored it", sb.Name))
+		t.ready.notify.Repaired("its network was interrupted")
 	}
 	return nil
 }

@@ -1,0 +1,180 @@
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+)
+
+const (
+	// pollInterval is how often the log of a loop is read.
+	pollInterval = time.Second
+	// eventsMax bounds the notifications of a loop from its log, which an agent can write.
+	eventsMax = 200
+)
+
+// Loop sends the notifications of one loop. A nil Loop sends nothing.
+type Loop struct {
+	sender *Sender
+	base   Notification
+	id     string    // of the dispatch
+	since  time.Time // earlier events are of a loop that this one resumes
+
+	log    *runlog.Reader // nil before it is found
+	offset int64
+	sent   int
+	run    int
+	end    *runlog.LoopEnd // nil before the end
+
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+// Follow sends notifications about the loop of a dispatch until [Loop.Ended]. base has its
+// sandbox, worktree and command.
+func Follow(ctx context.Context, sender *Sender, base Notification, dispatch string) *Loop {
+	if sender == nil {
+		return nil
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l := &Loop{sender: sender, base: base, id: dispatch, since: time.Now(), stop: stop, stopped: make(chan struct{})}
+	go func() {
+		defer close(l.stopped)
+		tick := time.NewTicker(pollInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				l.read()
+			}
+		}
+	}()
+	return l
+}
+
+// Repaired reports that the sandbox was repaired while the loop used it.
+func (l *Loop) Repaired(reason string) {
+	if l == nil {
+		return
+	}
+	n := l.base
+	n.Event, n.Time, n.Reason = SandboxRepaired, time.Now().UTC(), termsafe.Line(reason)
+	n.Text = fmt.Sprintf("The sandbox %s was repaired: %s", n.Sandbox, n.Reason)
+	l.sender.Send(n)
+}
+
+// Ended sends the rest, and how the loop ended: the exit code or error is the host's.
+func (l *Loop) Ended(code int, err error) {
+	if l == nil {
+		return
+	}
+	l.stop()
+	<-l.stopped
+	l.read()
+	if l.log != nil {
+		l.log.Close()
+	}
+	if !errors.Is(err, lifecycle.ErrDetached) { // otherwise it continues
+		l.sender.Send(l.ended(code, err))
+	}
+	l.sender.Close()
+}
+
+func (l *Loop) ended(code int, err error) Notification {
+	n := l.base
+	n.Event, n.Time, n.Run = LoopEnded, time.Now().UTC(), l.run
+	n.End = &End{ExitCode: code}
+	if e := l.end; e != nil {
+		n.End.Stop, n.End.Summary, n.End.Error = e.Stop, termsafe.Line(e.Summary), termsafe.Line(e.Error)
+	}
+	if err != nil {
+		n.End.ExitCode, n.End.Error = max(code, 1), termsafe.Line(err.Error())
+	}
+	how := strings.ReplaceAll(n.End.Stop, "_", " ")
+	if how == "" {
+		how = "exit code " + strconv.Itoa(n.End.ExitCode)
+	}
+	n.Text = fmt.Sprintf("%s of %s:%s ended: %s", n.Command, n.Repo, n.Branch, how)
+	for _, more := range []string{n.End.Error, n.End.Summary} {
+		if more != "" {
+			n.Text += ". " + more
+		}
+	}
+	return n
+}
+
+// read sends notifications for new events.
+func (l *Loop) read() {
+	if l.log == nil {
+		log, err := runlog.Find(l.base.Worktree, func(found runlog.Loop) bool { return found.Dispatch == l.id })
+		if err != nil {
+			return // not begun, or in a private clone
+		}
+		l.log = log
+	}
+	for {
+		events, next, err := l.log.Events(l.offset)
+		for _, e := range events {
+			if !e.Time.Before(l.since) {
+				l.notify(e)
+			}
+		}
+		if err != nil || next == l.offset {
+			return
+		}
+		l.offset = next
+	}
+}
+
+func (l *Loop) notify(e runlog.Event) {
+	n := l.base
+	n.Time, n.Run = e.Time, l.run
+	switch d := e.Data.(type) {
+	case *runlog.RunStart:
+		l.run = d.N
+		return
+	case *runlog.LoopEnd:
+		l.end = d
+		return
+	case *runlog.TaskChange:
+		if d.Status != "blocked" {
+			return
+		}
+		n.Event, n.Task, n.Reason = TaskBlocked, &Task{termsafe.Line(d.ID), termsafe.Line(d.Title)}, termsafe.Line(d.Reason)
+		n.Text = fmt.Sprintf("Task %s is blocked: %s", n.Task, n.Reason)
+	case *runlog.Question:
+		n.Event, n.Task = QuestionAsked, &Task{termsafe.Line(d.ID), termsafe.Line(d.Title)}
+		n.Question = &Question{Text: d.Question, Options: d.Options, Default: d.Default}
+		if !d.DefaultAt.IsZero() {
+			n.Question.DefaultAt = &d.DefaultAt
+		}
+		n.Text = fmt.Sprintf("Task %s needs an answer: %s", n.Task, termsafe.Line(d.Question))
+	case *runlog.BoundNear:
+		n.Event, n.Bound = BoundNear, &Bound{d.Bound, d.Used, d.Limit}
+		n.Text = fmt.Sprintf("%s of %s:%s has used %g of %s = %g", n.Command, n.Repo, n.Branch, d.Used, d.Bound, d.Limit)
+	default:
+		return
+	}
+	if l.sent++; l.sent > eventsMax {
+		l.sender.fail(fmt.Errorf("more than %d: only the end of the loop is sent", eventsMax))
+		return
+	}
+	l.sender.Send(n)
+}
+
+// String is the task in a text.
+func (t *Task) String() string {
+	if t.Title == "" {
+		return t.ID
+	}
+	return fmt.Sprintf("%s (%s)", t.ID, t.Title)
+}

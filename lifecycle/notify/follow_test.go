@@ -1,0 +1,141 @@
+//go:build unix
+
+package notify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+// followed starts a sender that collects notifications in a file, and a follower of the loop of
+// the dispatch "id" in a worktree.
+func followed(t *testing.T, top string) (l *Loop, out string, warnings chan string) {
+	t.Helper()
+	out = filepath.Join(t.TempDir(), "out")
+	s, warnings := newTestSender(t, "sh", "-c", `cat >> "$0"`, out)
+	base := Notification{Repo: "example/app", Branch: "main", Worktree: top, Sandbox: "box", Command: "build"}
+	return Follow(t.Context(), s, base, "id"), out, warnings
+}
+
+func newLog(t *testing.T, top, dispatch string) *runlog.Log {
+	t.Helper()
+	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Branch: "main", Dispatch: dispatch, Started: time.Now()})
+	assert.NilError(t, err)
+	return log
+}
+
+func emit(t *testing.T, log *runlog.Log, all ...runlog.Data) {
+	t.Helper()
+	for _, d := range all {
+		assert.NilError(t, log.Emit(d))
+	}
+}
+
+func parse(t *testing.T, content string) []Notification {
+	t.Helper()
+	var all []Notification
+	for line := range strings.Lines(content) {
+		var n Notification
+		assert.NilError(t, json.Unmarshal([]byte(line), &n))
+		assert.Check(t, !n.Time.IsZero())
+		assert.Equal(t, n.Sandbox, "box")
+		all = append(all, n)
+	}
+	return all
+}
+
+func TestLoopNotifications(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	emit(t, newLog(t, top, "other"), &runlog.TaskChange{ID: "x", Status: "blocked"})
+	l, out, _ := followed(t, top)
+	log := newLog(t, top, "id")
+	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
+	emit(t, log, &runlog.LoopStart{}, &runlog.RunStart{N: 1}, &runlog.TaskChange{N: 1, ID: "a/1", Title: "Do it", Status: "active"},
+		&runlog.TaskChange{N: 1, ID: "a/1", Title: "Do it", Status: "blocked", Reason: "failed\nthree times\x1b[2J"})
+	blocked := parse(t, waitForLines(t, out, 1))[0]
+	assert.Equal(t, blocked.Event, TaskBlocked)
+	assert.Equal(t, blocked.Run, 1)
+	assert.DeepEqual(t, blocked.Task, &Task{"a/1", "Do it"})
+	assert.Equal(t, blocked.Text, "Task a/1 (Do it) is blocked: failed three times")
+
+	emit(t, log, &runlog.Question{ID: "a/2", Question: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: at},
+		&runlog.BoundNear{Bound: "max_cost_usd", Used: 8.5, Limit: 10})
+	l.Repaired("the sandbox box was stopped")
+	all := parse(t, waitForLines(t, out, 4))
+	texts := map[string]Notification{}
+	for _, n := range all {
+		texts[n.Text] = n
+	}
+	question := texts["Task a/2 needs an answer: Which?"]
+	assert.DeepEqual(t, question.Question, &Question{Text: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: &at})
+	assert.DeepEqual(t, texts["build of example/app:main has used 8.5 of max_cost_usd = 10"].Bound, &Bound{"max_cost_usd", 8.5, 10})
+	assert.Equal(t, texts["The sandbox box was repaired: the sandbox box was stopped"].Event, SandboxRepaired)
+
+	emit(t, log, &runlog.LoopEnd{Stop: "max_cost", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
+	l.Ended(4, nil)
+	end := parse(t, waitForLines(t, out, 5))[4]
+	assert.DeepEqual(t, end.End, &End{Stop: "max_cost", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
+	assert.Equal(t, end.Text, "build of example/app:main ended: max cost. too expensive. Total: 1 run")
+}
+
+// Without a log, such as in a private clone, the end is known nevertheless.
+func TestEndWithoutLog(t *testing.T) {
+	t.Parallel()
+	l, out, _ := followed(t, t.TempDir())
+	l.Ended(0, errors.New("the sandbox box was removed"))
+	end := parse(t, waitForLines(t, out, 1))[0]
+	assert.DeepEqual(t, end.End, &End{ExitCode: 1, Error: "the sandbox box was removed"})
+	assert.Equal(t, end.Text, "build of example/app:main ended: exit code 1. the sandbox box was removed")
+}
+
+// A resumed loop has the log of the earlier one.
+func TestResumedLoopRepeatsNoNotification(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	emit(t, newLog(t, top, "id"), &runlog.TaskChange{ID: "old", Status: "blocked"}, &runlog.LoopEnd{Stop: "failed"})
+	l, out, _ := followed(t, top)
+	l.Ended(0, nil)
+	end := parse(t, waitForLines(t, out, 1))[0]
+	assert.DeepEqual(t, end.End, &End{})
+}
+
+func TestDetachedLoopHasNotEnded(t *testing.T) {
+	t.Parallel()
+	l, out, _ := followed(t, t.TempDir())
+	l.Repaired("x")
+	l.Ended(0, lifecycle.ErrDetached)
+	<-l.sender.done
+	assert.Equal(t, len(parse(t, waitForLines(t, out, 1))), 1)
+}
+
+// An agent can write any number of events.
+func TestNotificationsOfALoopAreLimited(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	l, out, warnings := followed(t, top)
+	log := newLog(t, top, "id")
+	for i := range eventsMax + 10 {
+		emit(t, log, &runlog.TaskChange{ID: fmt.Sprint(i), Status: "blocked"})
+	}
+	assert.Check(t, is.Contains(<-warnings, "sending notifications: "))
+	l.Ended(0, nil)
+	<-l.sender.done
+	content, err := os.ReadFile(out)
+	assert.NilError(t, err)
+	all := parse(t, string(content))
+	assert.Check(t, len(all) <= eventsMax+1)
+	assert.Equal(t, all[len(all)-1].Event, LoopEnded)
+}
