@@ -176,7 +176,7 @@ func TestAgentSettingsAreCopiedWithoutSecrets(t *testing.T) {
 		assert.Equal(t, inside("find .claude "+at.Destination+" -type f", "--no-host-config").stdout, "")
 		assert.NilError(t, os.Chmod(of("CLAUDE.md"), 0))
 		stderr := w.ralph(t, append(flags, "shell", "--", "true")...).expect(t, 1).stderr
-		assert.Check(t, is.Contains(stderr, "Error: reading your configuration of claude: "))
+		assert.Check(t, is.Contains(stderr, "Error: reading your settings of claude: "))
 		assert.Check(t, is.Contains(stderr, "--no-host-config"))
 		w.ok(t, append(flags, "task", "list")...)
 		w.ok(t, "clean", "--force")
