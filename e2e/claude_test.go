@@ -99,7 +99,7 @@ func TestClaudePlansAndBuilds(t *testing.T) {
 
 // The real Claude Code runs into a rate limit, then delivers what does not
 // pass the checks, then repairs it.
-func TestClaudeRecoversFromARateLimitAndAFailedCheck(t *testing.T) {
+func TestClaudeContinuesAfterARateLimitAndAFailedCheck(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		api, url := w.serveModel(t, [][]modelapi.Turn{

@@ -84,7 +84,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 }
 
 // A proxy that is killed under an agent is restored with the agent's key.
-func TestRestoredProxyHasItsKeys(t *testing.T) {
+func TestRecreatedProxyHasItsKeys(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		turns := append([]modelapi.Turn{modelapi.Bash("touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.buildTurns("shop/01", "one")...)

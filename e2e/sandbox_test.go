@@ -139,7 +139,7 @@ func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 
 // A stopped sandbox is started, a removed one recreated; both keep the backlog, which
 // is in the worktree.
-func TestStoppedOrRemovedSandboxIsRestored(t *testing.T) {
+func TestStoppedOrRemovedSandboxIsStartedOrRecreated(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.createUnrelatedMicroVM(t)

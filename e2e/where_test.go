@@ -42,7 +42,7 @@ var onEveryEngine = []string{
 	"TestClaudePlansAndBuilds",
 	"TestRootCreatesFilesOfTheRepositoryOwner",
 	"TestRunAtATerminal",
-	"TestStoppedOrRemovedSandboxIsRestored",
+	"TestStoppedOrRemovedSandboxIsStartedOrRecreated",
 	"TestSelfTest",
 	"TestProjectImageFromBuildToPrune",
 	"TestPackageCachesAreSharedByWorktrees",

@@ -59,13 +59,12 @@ type Sandbox struct {
 	ConfigAt   string // path of that directory in the sandbox
 	Cache      string // volume of the repository's caches; empty for none
 
-	// Egress is the mode of the network policy that it was made for, or empty
-	// for a network without a wall.
+	// Egress is the mode of the network policy that it was created with; empty for an
+	// unrestricted network.
 	Egress egress.Mode
-	// Proxy is the address of its way out, if there is one.
+	// Proxy is the address of its proxy; empty for none.
 	Proxy string
-	// Run names the time for which its network and what belongs to it have been
-	// there. A wall has to be raised again whenever it changes. Only a lookup tells.
+	// Run changes whenever its network and proxy are set up again. Only a lookup sets it.
 	Run string
 }
 

@@ -38,8 +38,8 @@ type Ensurer struct {
 	Confirm func(ctx context.Context, question string) (bool, error)
 }
 
-// waitSettled bounds the wait for a sandbox in a transitional state.
-const waitSettled = 30 * time.Second
+// stableTimeout limits the wait for a sandbox in a transitional state.
+const stableTimeout = 30 * time.Second
 
 // Ensure returns the running sandbox that spec describes, and creates, starts and
 // prepares it if necessary. With recreate, an existing one is recreated. If nothing
@@ -54,7 +54,7 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if err != nil {
 			return Sandbox{}, err
 		}
-		if sb.State == Running && spec.Check(sb) == nil && own.fits(sb) && e.Driver.Ready(sb, own) {
+		if sb.State == Running && spec.Check(sb) == nil && own.matches(sb) && e.Driver.Ready(sb, own) {
 			return sb, nil
 		}
 	}
@@ -66,8 +66,8 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	return e.ensure(ctx, spec, recreate)
 }
 
-// adapt returns the spec with the agent of the existing sandbox, if any agent will
-// do.
+// adapt returns the spec with the agent of the existing sandbox, for commands that need no
+// agent.
 func (e *Ensurer) adapt(spec Spec, sb Sandbox) (own Spec, err error) {
 	if e.AnyAgent == nil || sb.State == NotFound {
 		return spec, nil
@@ -96,7 +96,7 @@ func (e *Ensurer) lock(ctx context.Context, name string) (unlock func(), err err
 }
 
 func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox, error) {
-	sb, err := e.settle(ctx, spec)
+	sb, err := e.lookupStable(ctx, spec)
 	if err != nil {
 		return Sandbox{}, err
 	}
@@ -104,42 +104,42 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	if err != nil {
 		return Sandbox{}, err
 	}
-	made := recreate || sb.State == NotFound || sb.State == Unknown || !own.fits(sb)
+	recreated := recreate || sb.State == NotFound || sb.State == Unknown || !own.matches(sb)
 	switch {
 	case sb.State == Unknown:
-		err = e.giveUp(ctx, sb, recreate)
-	case made && sb.State != NotFound:
-		err = e.agree(ctx, own, sb, recreate)
+		err = e.confirmLost(ctx, sb, recreate)
+	case recreated && sb.State != NotFound:
+		err = e.confirmRecreate(ctx, own, sb, recreate)
 	}
-	if made && err == nil { // before the old sandbox is removed
+	if recreated && err == nil { // before the old sandbox is removed
 		err = e.Image(ctx)
 	}
-	if made && err == nil && sb.State != NotFound && sb.State != Unknown {
+	if recreated && err == nil && sb.State != NotFound && sb.State != Unknown {
 		err = e.discard(ctx, sb)
 	}
 	if err != nil {
 		return Sandbox{}, err
 	}
-	if made {
+	if recreated {
 		own = spec
 		if sb, err = e.create(ctx, spec); err != nil {
 			return Sandbox{}, err
 		}
 	}
-	err = e.bringUp(ctx, own, &sb)
-	if errors.Is(err, ErrStuck) && !made {
-		made = true
+	err = e.start(ctx, own, &sb)
+	if errors.Is(err, ErrStuck) && !recreated {
+		recreated = true
 		if sb, err = e.replace(ctx, spec, sb); err != nil {
 			return Sandbox{}, err
 		}
-		err = e.bringUp(ctx, spec, &sb)
+		err = e.start(ctx, spec, &sb)
 	}
 	if err != nil {
 		if e.Failed != nil && ctx.Err() == nil {
 			e.Failed(ctx, sb)
 		}
-		if made && ctx.Err() == nil {
-			// No command has run in it: let the next try create it again.
+		if recreated && ctx.Err() == nil {
+			// No command has run in it: the next attempt recreates it.
 			err = errors.Join(err, e.Driver.Remove(ctx, sb))
 		}
 		return Sandbox{}, err
@@ -160,9 +160,9 @@ func (e *Ensurer) replace(ctx context.Context, spec Spec, sb Sandbox) (Sandbox, 
 	return e.create(ctx, spec)
 }
 
-// settle looks up the sandbox until it is not found, running, stopped or unknown.
-func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
-	deadline := time.Now().Add(waitSettled)
+// lookupStable looks up the sandbox until it is not found, running, stopped or unknown.
+func (e *Ensurer) lookupStable(ctx context.Context, spec Spec) (Sandbox, error) {
+	deadline := time.Now().Add(stableTimeout)
 	for {
 		sb, err := e.Driver.Lookup(ctx, spec.Name)
 		if err != nil {
@@ -172,7 +172,7 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 			return sb, nil
 		}
 		manual := e.Driver.Manual(sb.Name)
-		if err := spec.Check(sb); err != nil && !spec.adopts(sb) {
+		if err := spec.Check(sb); err != nil && !spec.canAdopt(sb) {
 			return Sandbox{}, err
 		}
 		switch sb.State {
@@ -185,7 +185,7 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 			}
 		case Creating, Restarting, Removing:
 			if time.Now().After(deadline) {
-				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, waitSettled, manual.List)
+				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, stableTimeout, manual.List)
 			}
 		case Paused:
 			e.Report(fmt.Sprintf("Unpausing the sandbox %s", sb.Name))
@@ -201,9 +201,9 @@ func (e *Ensurer) settle(ctx context.Context, spec Spec) (Sandbox, error) {
 	}
 }
 
-// giveUp asks whether to treat a sandbox in state Unknown as removed. Nothing is
+// confirmLost asks whether to treat a sandbox in state Unknown as removed. Nothing is
 // removed: if it still exists, creating it fails.
-func (e *Ensurer) giveUp(ctx context.Context, sb Sandbox, agreed bool) error {
+func (e *Ensurer) confirmLost(ctx context.Context, sb Sandbox, agreed bool) error {
 	what := fmt.Sprintf("unknown state of the sandbox %s (driver %s)", sb.Name, e.Driver.Name())
 	switch {
 	case sb.Why == "":
@@ -220,8 +220,8 @@ func (e *Ensurer) giveUp(ctx context.Context, sb Sandbox, agreed bool) error {
 	return err
 }
 
-// agree asks whether to recreate a sandbox, which must not be busy.
-func (e *Ensurer) agree(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
+// confirmRecreate asks whether to recreate a sandbox, which must not be busy.
+func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
 	if sb.State == Running {
 		busy, err := e.Driver.Busy(ctx, sb)
 		if err != nil {
@@ -262,7 +262,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 		why = " (" + e.Why + ")"
 	}
 	e.Report(fmt.Sprintf("Creating the sandbox %s with the %s driver%s", spec.Name, e.Driver.Name(), why))
-	deadline := time.Now().Add(waitSettled)
+	deadline := time.Now().Add(stableTimeout)
 	for {
 		sb, err := e.Driver.Create(ctx, spec)
 		if !errors.Is(err, ErrExists) {
@@ -270,7 +270,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 		}
 		// Another user, with another lock directory, is creating it. It may not be
 		// listed yet.
-		sb, err = e.settle(ctx, spec)
+		sb, err = e.lookupStable(ctx, spec)
 		if err == nil && sb.State == Unknown {
 			err = fmt.Errorf("the sandbox %s exists, but its state is unknown (driver %s): %s", sb.Name, e.Driver.Name(), sb.Why)
 		}
@@ -296,8 +296,8 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// bringUp starts and prepares the sandbox.
-func (e *Ensurer) bringUp(ctx context.Context, spec Spec, sb *Sandbox) error {
+// start starts and prepares the sandbox.
+func (e *Ensurer) start(ctx context.Context, spec Spec, sb *Sandbox) error {
 	if sb.State != Running {
 		if spec.Egress.CA != nil {
 			go spec.Egress.CA() // compared with that of the proxy once the sandbox runs

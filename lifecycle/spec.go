@@ -45,8 +45,8 @@ func (s Spec) Hash() string {
 	return hex.EncodeToString(h.Sum(nil))[:12]
 }
 
-// fits reports whether a sandbox matches the spec.
-func (s Spec) fits(sb Sandbox) bool { return sb.ConfigHash == s.Hash() }
+// matches reports whether a sandbox matches the spec.
+func (s Spec) matches(sb Sandbox) bool { return sb.ConfigHash == s.Hash() }
 
 // digest identifies a policy, regardless of the order and the origin of its rules.
 func (e Egress) digest() string {
@@ -69,9 +69,9 @@ func (s Spec) Check(sb Sandbox) error {
 	return nil
 }
 
-// adopts reports whether a sandbox may be recreated for the spec's worktree, because
+// canAdopt reports whether a sandbox may be recreated for the spec's worktree, because
 // its own has moved there.
-func (s Spec) adopts(sb Sandbox) bool {
+func (s Spec) canAdopt(sb Sandbox) bool {
 	return s.Moved != "" && s.Moved == sb.Root && s.Scope == sb.Scope
 }
 

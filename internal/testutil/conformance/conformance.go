@@ -23,7 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Suite is one driver, ready to be tried.
+// Suite tests one driver.
 type Suite struct {
 	Driver lifecycle.Driver
 	// NewSpec returns a spec for a sandbox that no other test uses, with an
@@ -33,16 +33,15 @@ type Suite struct {
 	// Owner is the owner of files that are created inside; a negative UID means
 	// that it does not matter.
 	Owner lifecycle.User
-	// NoResize leaves out changes of the terminal's size: a program behind
-	// another hears of them from the terminal that controls it, which the
-	// suite's does not.
+	// NoResize skips changes of the terminal's size: a program behind another one is
+	// signaled by its controlling terminal, which is not the suite's.
 	NoResize bool
 	// Parallel runs the tests in parallel. Sandboxes must not see each other's
 	// processes.
 	Parallel bool
 }
 
-// Run tries everything that the contract of [lifecycle.Driver] promises.
+// Run tests the contract of [lifecycle.Driver].
 func (s Suite) Run(t *testing.T) {
 	for _, check := range []struct {
 		name string
@@ -67,14 +66,14 @@ func (s Suite) testLife(t *testing.T) {
 	ctx, d, spec := t.Context(), s.Driver, s.NewSpec(t)
 	sb, err := d.Lookup(ctx, spec.Name)
 	assert.NilError(t, err)
-	assert.Equal(t, sb, lifecycle.Sandbox{Name: spec.Name, State: lifecycle.NotFound}, "what is looked up before it is made")
+	assert.Equal(t, sb, lifecycle.Sandbox{Name: spec.Name, State: lifecycle.NotFound}, "lookup before the creation")
 
 	made, err := d.Create(ctx, spec)
 	assert.NilError(t, err)
 	s.cleanUp(t, made)
 	s.expect(t, spec, made, made.State)
 	_, err = d.Create(ctx, spec)
-	assert.Assert(t, errors.Is(err, lifecycle.ErrExists), "a second one of that name is refused as one that exists (%v)", err)
+	assert.Assert(t, errors.Is(err, lifecycle.ErrExists), "a second sandbox of that name: %v", err)
 	s.expect(t, spec, made, made.State)
 
 	assert.NilError(t, d.Start(ctx, made))
@@ -92,10 +91,10 @@ func (s Suite) testLife(t *testing.T) {
 	assert.NilError(t, d.Start(ctx, made))
 	made = s.expect(t, spec, made, lifecycle.Running)
 	if !d.Ready(made, spec) {
-		assert.Assert(t, made.Egress != "", "a stop undoes the preparation only where a wall has to be raised again")
+		assert.Assert(t, made.Egress != "", "only isolation may have to be set up again after a stop")
 		made = s.prepare(t, spec, made)
 	}
-	assert.Equal(t, s.run(t, made, spec, "cat ~/file"), "kept\n", "what a stop keeps")
+	assert.Equal(t, s.run(t, made, spec, "cat ~/file"), "kept\n", "files after a stop")
 
 	listed, err := d.List(ctx)
 	assert.NilError(t, err)
@@ -103,11 +102,11 @@ func (s Suite) testLife(t *testing.T) {
 	for _, l := range listed {
 		if l.Name == spec.Name {
 			found++
-			l.Run = made.Run // which takes a closer look
-			assert.Equal(t, l, made, "what is listed")
+			l.Run = made.Run // only lookups set it
+			assert.Equal(t, l, made, "listed sandbox")
 		}
 	}
-	assert.Equal(t, found, 1, "how often it is listed")
+	assert.Equal(t, found, 1, "number of listed sandboxes")
 
 	for range 2 {
 		assert.NilError(t, d.Remove(ctx, made))
@@ -116,11 +115,10 @@ func (s Suite) testLife(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, sb.State, lifecycle.NotFound, "the state after it was removed")
 	_, err = os.Stat(spec.Root)
-	assert.NilError(t, err) // the work tree stays
+	assert.NilError(t, err) // the worktree is kept
 }
 
-// expect compares what a lookup finds with what the sandbox was made for, and
-// returns it.
+// expect looks up a sandbox, compares it with its spec and returns it.
 func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox, state lifecycle.State) lifecycle.Sandbox {
 	t.Helper()
 	sb, err := s.Driver.Lookup(t.Context(), spec.Name)
@@ -130,14 +128,14 @@ func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox,
 		Image: spec.Image, ConfigHash: spec.Hash(), User: made.User, Ephemeral: spec.Ephemeral,
 		Config: spec.Config, ConfigAt: made.ConfigAt, Egress: spec.Egress.Policy.Mode,
 		Private: made.Private, SignDir: made.SignDir,
-		// What holds its network is the driver's affair, and new with each start.
+		// It changes with each start.
 		Proxy: sb.Proxy, Run: sb.Run,
 	}, "what is looked up")
 	return sb
 }
 
-// prepare prepares a sandbox until it is looked up as ready: where others make
-// networks meanwhile, a wall is not what it should be a moment later.
+// prepare prepares a sandbox until a lookup finds it ready: other tests create networks
+// meanwhile, and the isolation has to be set up again.
 func (s Suite) prepare(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox) lifecycle.Sandbox {
 	t.Helper()
 	becomes(t, "it is prepared", func() (string, bool) {
@@ -148,8 +146,7 @@ func (s Suite) prepare(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox
 	return made
 }
 
-// tryConfig looks whether the sandbox sees what is put into the folder for
-// configuration after it was made.
+// tryConfig checks that the sandbox sees settings that are added after its creation.
 func (s Suite) tryConfig(t *testing.T, sb lifecycle.Sandbox, spec lifecycle.Spec) {
 	t.Helper()
 	if spec.Config == "" {
@@ -287,14 +284,14 @@ func (s Suite) busy(t *testing.T, sb lifecycle.Sandbox, want bool) {
 	})
 }
 
-// Up makes a sandbox that is running and prepared.
+// Up creates a running and prepared sandbox.
 func (s Suite) Up(t *testing.T) (lifecycle.Sandbox, lifecycle.Spec) {
 	t.Helper()
 	spec := s.NewSpec(t)
 	return s.UpWith(t, spec), spec
 }
 
-// UpWith makes the sandbox of a spec, running and prepared.
+// UpWith creates the sandbox of a spec, running and prepared.
 func (s Suite) UpWith(t *testing.T, spec lifecycle.Spec) lifecycle.Sandbox {
 	t.Helper()
 	sb, err := s.Driver.Create(t.Context(), spec)
@@ -333,13 +330,13 @@ func (s Suite) exec(t *testing.T, sb lifecycle.Sandbox, p lifecycle.Process) (co
 	return code, stdout.String(), stderr.String()
 }
 
-// end is how a process has ended.
+// end is the outcome of a process.
 type end struct {
 	code int
 	err  error
 }
 
-// begin starts a process; its end is sent.
+// begin starts a process and sends its outcome.
 func (s Suite) begin(t *testing.T, sb lifecycle.Sandbox, p lifecycle.Process) <-chan end {
 	if p.ID == "" {
 		p.ID = rand.Text()
@@ -359,8 +356,8 @@ func (s Suite) begin(t *testing.T, sb lifecycle.Sandbox, p lifecycle.Process) <-
 	return ended
 }
 
-// press types keys again and again until the output shows their effect: a
-// process may be between two reads, and a change of size takes its time.
+// press types keys repeatedly until the output shows their effect: a process may be between
+// two reads, and a change of size takes effect later.
 func press(t *testing.T, term *terminal, keys string, out *output.Buffer, effect string) {
 	t.Helper()
 	becomes(t, fmt.Sprintf("%q is there after %q was typed", effect, keys), func() (string, bool) {

@@ -13,7 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// terminal is a terminal that the suite sits at instead of a user.
+// terminal is the terminal of the suite.
 type terminal struct {
 	user *os.File // the end with the keyboard and the screen
 	end  *os.File // the end that programs get
@@ -23,7 +23,7 @@ type terminal struct {
 	resized       chan struct{}
 }
 
-// newTerminal makes a terminal of that size whose screen is shown to out.
+// newTerminal creates a terminal of that size, and copies its screen to out.
 func newTerminal(t *testing.T, height, width uint, out io.Writer) *terminal {
 	t.Helper()
 	user, end, err := pty.Open()
@@ -32,7 +32,7 @@ func newTerminal(t *testing.T, height, width uint, out io.Writer) *terminal {
 	assert.NilError(t, term.setSize(height, width))
 	go func() { _, _ = io.Copy(out, user) }() // ends when the terminal is closed
 	t.Cleanup(func() {
-		// Whoever still reads the terminal is let go of it.
+		// Readers of the terminal are unblocked.
 		_, _ = io.WriteString(user, "\n")
 		_ = end.Close()
 		_ = user.Close()
@@ -53,7 +53,7 @@ func (s *terminal) resize(height, width uint) error {
 	return err
 }
 
-// state is how the terminal is set up, to be compared.
+// state returns the settings of the terminal, to be compared.
 func (s *terminal) state(t *testing.T) any {
 	t.Helper()
 	state, err := term.SaveState(s.end.Fd())

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package disktest gives tests a real file system that they can fill.
+// Package disktest mounts a small file system, which tests can fill.
 package disktest
 
 import (
@@ -13,8 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Small mounts a file system of 4 MiB for a test. It skips the test only for users
-// that cannot mount any.
+// Small mounts a file system of 4 MiB for a test, which is skipped without root.
 func Small(t testing.TB) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -26,7 +25,7 @@ func Small(t testing.TB) (dir string) {
 	return dir
 }
 
-// Fill takes all the space that is left on a file system. free releases it.
+// Fill uses all free space of a file system. free releases it.
 func Fill(t testing.TB, dir string) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "filling")

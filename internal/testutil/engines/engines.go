@@ -29,8 +29,8 @@ func (e Engine) Client(t testing.TB) *client.Client {
 	return c
 }
 
-// Alone waits until no other test, in whatever process, has the same thing of
-// the engine to itself, such as an address, and keeps it until the test ends.
+// Alone locks a resource of the engine, such as an address, until the test ends. Tests in
+// other processes wait too.
 func (e Engine) Alone(t testing.TB, thing string) {
 	t.Helper()
 	lock := flock.New(filepath.Join(os.TempDir(), "ralph-test-"+e.Name+"-"+thing+".lock"))
@@ -46,8 +46,8 @@ func Each(t *testing.T, test func(t *testing.T, engine Engine)) {
 	}
 }
 
-// Need returns what RALPH_TEST_ENGINES lists ("name=address,…"). Without an
-// engine the test is skipped, but in CI it fails.
+// Need returns the engines of RALPH_TEST_ENGINES ("name=address,…"). Without one, the test is
+// skipped; in CI, it fails.
 func Need(t *testing.T) []Engine {
 	t.Helper()
 	all := List()
@@ -61,7 +61,7 @@ func Need(t *testing.T) []Engine {
 	return all
 }
 
-// List is what RALPH_TEST_ENGINES lists.
+// List returns the engines of RALPH_TEST_ENGINES.
 func List() []Engine {
 	gateways := map[string]string{}
 	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_GATEWAYS"), ",") {

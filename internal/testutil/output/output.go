@@ -1,4 +1,4 @@
-// Package output collects what programs under test write.
+// Package output collects the output of programs under test.
 package output
 
 import (
@@ -23,7 +23,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// String returns what was written so far.
+// String returns the output so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

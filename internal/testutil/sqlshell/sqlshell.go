@@ -1,5 +1,5 @@
-// Package sqlshell looks into a database from outside, for tests: as other
-// programs do between two runs of ralph.
+// Package sqlshell opens a database in tests as other programs do between two runs of
+// ralph.
 package sqlshell
 
 import (
@@ -16,9 +16,8 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// Run runs SQL and returns what it selects, one line per row, with a bar
-// between the columns. It uses the sqlite3 program where there is one, since
-// that is a separate implementation, and else the one that ralph uses, too.
+// Run runs SQL and returns the rows, one per line, with "|" between columns. It uses the
+// sqlite3 program if it is installed, because that is another implementation than ralph's.
 func Run(ctx context.Context, path, text string) (string, error) {
 	program, err := exec.LookPath("sqlite3")
 	if err != nil {
@@ -54,8 +53,7 @@ func runDriver(ctx context.Context, path, text string) (out string, err error) {
 	return b.String(), nil
 }
 
-// split returns the statements of a text. Semicolons in quotes are none of
-// their ends.
+// split splits SQL into statements, except at semicolons in quotes.
 func split(text string) []string {
 	var statements []string
 	quote, begin := rune(0), 0

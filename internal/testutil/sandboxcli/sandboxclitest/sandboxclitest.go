@@ -17,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 )
 
-// nobody is the user that process mode runs as when root runs the tests.
+// nobody is the user of process mode if root runs the tests.
 const nobody = 65534
 
 const program = "github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/program"
@@ -42,8 +42,8 @@ func BuildOnce() error {
 	return os.Setenv(compiledEnv, path)
 }
 
-// compile builds the program in the user's cache. Test binaries of several
-// packages may do so at once: the last one stays, and all are the same.
+// compile builds the program in the user's cache. Concurrent test binaries build the same
+// one.
 func compile() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -58,46 +58,46 @@ func compile() (string, error) {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(temporary) }()
-	made, final := filepath.Join(temporary, "fake"), filepath.Join(dir, "fake")
-	// Go does not link again what is there and current.
-	_ = exec.Command("cp", "-p", final, made).Run()                      //nolint:noctx // as below; there is none the first time
-	cmd := exec.Command("go", "build", "-trimpath", "-o", made, program) //nolint:noctx // it is for all tests, not for one
+	built, final := filepath.Join(temporary, "fake"), filepath.Join(dir, "fake")
+	// Go does not link an up-to-date program again.
+	_ = exec.Command("cp", "-p", final, built).Run()                      //nolint:noctx // as below; it is missing the first time
+	cmd := exec.Command("go", "build", "-trimpath", "-o", built, program) //nolint:noctx // it is for all tests, not for one
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the fake: %w: %s", err, out)
 	}
-	return final, os.Rename(made, final)
+	return final, os.Rename(built, final)
 }
 
-// Build puts the fake into a folder, as sbx and as docker-sandbox.
+// Build writes the fake to a directory as sbx and as docker-sandbox.
 func Build(t testing.TB, dir string) {
 	t.Helper()
 	source, err := compiled()
 	assert.NilError(t, err)
 	assert.NilError(t, os.MkdirAll(dir, 0o755))
 	first := filepath.Join(dir, "sbx")
-	// Were this process to write it, a child that is started meanwhile would
-	// keep it open, and it could not be run ("text file busy").
+	// A child that is forked while this process writes the file would keep it open
+	// ("text file busy").
 	out, err := exec.CommandContext(t.Context(), "cp", source, first).CombinedOutput()
 	assert.NilError(t, err, "%s", out)
 	assert.NilError(t, os.Link(first, filepath.Join(dir, "docker-sandbox")))
 }
 
-// Fake is a pair of fakes with a state folder of their own.
+// Fake is a pair of fakes with a state directory.
 type Fake struct {
 	Dir string // the state folder
 	Bin string // the folder with sbx and docker-sandbox
-	// DockerConfig is a folder for "docker --config" that has the plugin.
+	// DockerConfig is a directory for "docker --config" with the plugin.
 	DockerConfig string
-	// Shared is a folder that the sandboxes' user can use, for work trees.
+	// Shared is a directory for worktrees that the user of sandboxes can access.
 	Shared string
 }
 
-// New sets up fakes that behave as the settings say; nil is for the
-// defaults. What they leave behind goes when the test ends.
+// New sets up fakes with changed settings; nil keeps the defaults. Everything is removed
+// when the test ends.
 //
-// When root runs the tests, process mode runs everything as nobody: work trees
-// then belong below Shared, or [Fake.Share] is to be called for them.
+// If root runs the tests, process mode runs everything as nobody: worktrees have to be below
+// Shared or passed to [Fake.Share].
 func New(t testing.TB, change func(*sandboxcli.Settings)) *Fake {
 	t.Helper()
 	s := sandboxcli.Defaults()
@@ -129,7 +129,7 @@ func New(t testing.TB, change func(*sandboxcli.Settings)) *Fake {
 	return d
 }
 
-// dropRoot has the programs run as nobody, also when root calls them.
+// dropRoot lets the programs run as nobody even if root calls them.
 func (d *Fake) dropRoot(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{"sbx", "docker-sandbox"} {
@@ -141,8 +141,8 @@ func (d *Fake) dropRoot(t testing.TB) {
 	d.Share(t, d.Shared)
 }
 
-// Share gives a folder to the user that sandboxes run as, with all that is in
-// it, and lets that user reach it. It does nothing unless root runs the test.
+// Share changes the owner of a directory and its content to the user of sandboxes, and makes
+// it accessible. It does nothing unless root runs the test.
 func (d *Fake) Share(t testing.TB, dir string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -163,20 +163,20 @@ func (d *Fake) Share(t testing.TB, dir string) {
 	}))
 }
 
-// Set changes the settings in mid-run.
+// Set changes the settings.
 func (d *Fake) Set(t testing.TB, change func(*sandboxcli.Settings)) {
 	t.Helper()
 	assert.NilError(t, sandboxcli.Update(d.Dir, change))
 }
 
-// Env is the environment of programs that are to find the fakes: the test's
-// own with another PATH, DOCKER_CONFIG and the state folder.
+// Env is the environment of programs that use the fakes: that of the test with another PATH,
+// DOCKER_CONFIG and the state directory.
 func (d *Fake) Env() []string {
 	return append(os.Environ(),
 		"PATH="+d.Bin+string(os.PathListSeparator)+os.Getenv("PATH"), "DOCKER_CONFIG="+d.DockerConfig, sandboxcli.DirEnv+"="+d.Dir)
 }
 
-// Setenv makes [Fake.Env] the environment of the test itself.
+// Setenv sets [Fake.Env] for the test itself.
 func (d *Fake) Setenv(t testing.TB) {
 	t.Helper()
 	t.Setenv("PATH", d.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -184,15 +184,14 @@ func (d *Fake) Setenv(t testing.TB) {
 	t.Setenv(sandboxcli.DirEnv, d.Dir)
 }
 
-// Sbx is a command of the fake of sbx.
+// Sbx returns a command of the fake sbx.
 func (d *Fake) Sbx(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "sbx"), args...)
 	cmd.Env = d.Env()
 	return cmd
 }
 
-// Plugin is a command of the fake of "docker sandbox", called as the Docker
-// CLI calls it.
+// Plugin returns a command of the fake "docker sandbox", as the Docker CLI calls it.
 func (d *Fake) Plugin(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(d.Bin, "docker-sandbox"), append([]string{"sandbox"}, args...)...)
 	cmd.Env = d.Env()
