@@ -26,7 +26,7 @@ var floors = []string{
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",
 	"plugin",
-	"ralph/sysinfo",
+	"ralph/prices ralph/sysinfo",
 	"ralph/backlog ralph/guest",
 	"ralph/agent",
 	"ralph/compat ralph/loop ralph/task",

@@ -20,10 +20,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
+	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+	"github.com/docker-ralph/docker-ralph/wire/usage"
 )
 
 // job is an invocation of plan, build or run.
@@ -165,7 +167,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		return failed(err)
 	}
 	lo := j.options(ctx, s)
-	if err := j.watchDenied(&lo, s.top); err != nil {
+	if err := j.watchProxy(&lo, s.top); err != nil {
 		return failed(err)
 	}
 	watchdog, err := guest.ConnectWatchdog(ctx)
@@ -228,13 +230,17 @@ func (j *job) promptDir(top string) string {
 	return filepath.Join(top, ".ralph", "prompts")
 }
 
-// watchDenied connects the loop to the proxy's deny log, if there is one.
-func (j *job) watchDenied(lo *loop.Options, top string) (err error) {
+// watchProxy connects the loop to the proxy's deny log and meter, if there is a proxy.
+func (j *job) watchProxy(lo *loop.Options, top string) (err error) {
 	proxy := denylog.At(os.Getenv(denylog.Env))
 	if proxy == nil || !j.session.Sandboxed {
 		return nil
 	}
 	lo.Refused = proxy.Next
+	lo.Metered = usage.At(os.Getenv(denylog.Env)).Next
+	if lo.Prices, err = prices.Builtin(); err != nil {
+		return err
+	}
 	lo.RefusedText, err = agent.RefusedPrompt(j.promptDir(top))
 	return err
 }

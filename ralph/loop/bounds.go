@@ -22,11 +22,12 @@ type Totals struct {
 	Commits  int           `json:"commits"`
 	Time     time.Duration `json:"-"`
 	Seconds  float64       `json:"seconds"`
-	// The agent reported nothing for TokensUnknown and CostUnknown runs.
+	// Nothing is known of TokensUnknown and CostUnknown runs.
 	Tokens        int64   `json:"tokens"`
 	TokensUnknown int     `json:"tokens_unknown_runs"`
 	CostUSD       float64 `json:"cost_usd"`
 	CostUnknown   int     `json:"cost_unknown_runs"`
+	CostEstimated bool    `json:"cost_estimated,omitempty"` // at least in part
 }
 
 func totalsOf(earlier []runlog.Iteration) Totals {
@@ -61,6 +62,7 @@ func (t *Totals) add(it runlog.Iteration) {
 		t.CostUnknown++
 	} else {
 		t.CostUSD += max(0, *it.CostUSD)
+		t.CostEstimated = t.CostEstimated || it.CostEstimated
 	}
 }
 
@@ -94,9 +96,9 @@ func (l *loop) bound() (Stop, error) {
 	case b.MaxDuration > 0 && l.timeLeft() <= 0:
 		return MaxDuration, l.overTime()
 	case l.overCost(nil):
-		return MaxCost, fmt.Errorf("cost limit reached: %s of %s (max_cost_usd)", dollars(l.totals.CostUSD), dollars(b.MaxCostUSD))
+		return MaxCost, fmt.Errorf("cost limit reached: %s of %s (max_cost_usd)", dollars(l.spentUSD()), dollars(b.MaxCostUSD))
 	case l.overTokens(nil):
-		return MaxTokens, fmt.Errorf("token limit reached: %s of %s (max_tokens)", stream.Grouped(l.totals.Tokens), stream.Grouped(b.MaxTokens))
+		return MaxTokens, fmt.Errorf("token limit reached: %s of %s (max_tokens)", stream.Grouped(l.spentTokens()), stream.Grouped(b.MaxTokens))
 	}
 	return noStop, nil
 }
@@ -112,7 +114,7 @@ func (l *loop) overTime() error {
 
 // overCost and overTokens report whether a limit is reached, including the current run.
 func (l *loop) overCost(run *float64) bool {
-	sum := l.totals.CostUSD
+	sum := l.spentUSD()
 	if run != nil {
 		sum += *run
 	}
@@ -120,19 +122,9 @@ func (l *loop) overCost(run *float64) bool {
 }
 
 func (l *loop) overTokens(run *event.Tokens) bool {
-	sum := l.totals.Tokens
+	sum := l.spentTokens()
 	if run != nil {
 		sum += run.Total()
 	}
 	return l.Bounds.MaxTokens > 0 && sum >= l.Bounds.MaxTokens
-}
-
-// warnUnbounded warns of a bound that cannot be enforced.
-func (l *loop) warnUnbounded(run outcome) {
-	if l.Bounds.MaxCostUSD > 0 && run.usage.CostUSD == nil {
-		l.warnOnce("cost", "agent %s does not report its cost: max_cost_usd is not enforced", l.Agent.Name())
-	}
-	if l.Bounds.MaxTokens > 0 && run.usage.Tokens == nil {
-		l.warnOnce("tokens", "agent %s does not report its tokens: max_tokens is not enforced", l.Agent.Name())
-	}
 }

@@ -153,7 +153,7 @@ func (l *loop) usage(run runlog.Usage) (sum runlog.Usage) {
 // logBounds logs once for each bound that most of it is used, including by the current
 // run.
 func (l *loop) logBounds(run event.Usage) {
-	b, tokens, usd := l.Bounds, l.totals.Tokens, l.totals.CostUSD
+	b, tokens, usd := l.Bounds, l.spentTokens(), l.spentUSD()
 	if run.Tokens != nil {
 		tokens += run.Tokens.Total()
 	}

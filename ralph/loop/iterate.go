@@ -196,11 +196,12 @@ func (l *loop) renew(ctx context.Context) {
 
 // record logs the run and prints its line.
 func (l *loop) record(ctx context.Context, n int, it *iteration) {
+	used := it.known()
 	entry := runlog.Iteration{
 		N: n, Tasks: it.tasks(), Done: it.finished, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
-		Tokens: it.usage.Tokens, CostUSD: it.usage.CostUSD, Refused: it.refused,
-		Model: cmp.Or(it.model, l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
+		Tokens: used.Tokens, CostUSD: used.CostUSD, CostEstimated: it.estimated(), Refused: it.refused,
+		Model: cmp.Or(it.model, it.mainModel(), l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
 	}
 	switch {
 	case len(it.lost) > 0:
@@ -223,7 +224,8 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		l.attempted[slug] = true
 	}
 	l.totals.add(entry)
-	l.events.now.Run = runlog.Usage(it.usage)
+	l.addUnreported(it.outcome)
+	l.events.now.Run = runlog.Usage(used)
 	l.events.now.Loop = l.usage(runlog.Usage{})
 	l.logBounds(event.Usage{})
 	l.printf("%s\n", line(entry))

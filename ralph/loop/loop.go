@@ -16,9 +16,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+	"github.com/docker-ralph/docker-ralph/wire/usage"
 )
 
 // Options configure a loop.
@@ -57,6 +59,11 @@ type Options struct {
 	// RefusedText is the note about them for the next run (see [agent.RefusedPrompt]).
 	Refused     func(context.Context) denylog.Answer
 	RefusedText string
+	// Metered returns what the proxy has counted since the previous call; nil without a
+	// proxy.
+	Metered func(context.Context) (usage.Spent, error)
+	// Prices are for the estimated cost of what it has counted.
+	Prices prices.Table
 	// Log is nil without a writable worktree.
 	Log *runlog.Log
 	// Earlier are the iterations of the resumed loop, Resumed is why it is resumed.
@@ -105,14 +112,17 @@ type loop struct {
 	failed      bool            // the last run failed and finished nothing
 	attempted   map[string]bool // tasks of all runs
 	last        snapshot
-	stalled     int           // runs in a row without progress
-	pause       time.Duration // before the next run
-	waited      time.Duration // for rate limits in a row
-	limits      int           // rate limits in a row
-	warned      sync.Map      // keys of warnOnce
-	finishing   bool          // stop after the current run
-	interrupted bool          // a signal came while printing
-	events      events
+	// What the proxy has counted beyond the usage that agents have reported.
+	unreportedTokens int64
+	unreportedUSD    float64
+	stalled          int           // runs in a row without progress
+	pause            time.Duration // before the next run
+	waited           time.Duration // for rate limits in a row
+	limits           int           // rate limits in a row
+	warned           sync.Map      // keys of warnOnce
+	finishing        bool          // stop after the current run
+	interrupted      bool          // a signal came while printing
+	events           events
 }
 
 // Report is the result of a loop.

@@ -15,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+	"github.com/docker-ralph/docker-ralph/wire/usage"
 )
 
 // outcome is the result of a run.
@@ -23,8 +24,11 @@ type outcome struct {
 	forced    bool          // killed by a signal
 	code      int           // exit code
 	result    *event.Result // nil if not reported
-	usage     event.Usage
-	model     string // as reported
+	usage     event.Usage   // as reported
+	metered   event.Usage   // as counted by the proxy, with an estimated cost
+	spent     usage.Spent   // likewise, by model
+	unpriced  string        // a model without a price
+	model     string        // as reported
 	limit     *event.RateLimit
 	complaint string
 	retries   int      // of requests to the model
@@ -76,6 +80,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if command.Stdin != "" {
 		cmd.Stdin = strings.NewReader(command.Stdin)
 	}
+	l.startMeter(ctx)
 	limits := l.watchLimits()
 	child, err := agent.StartChild(cmd)
 	streams.started()
@@ -100,6 +105,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	if o.cause = limits.reached(o.end); o.cause == nil && o.end == endExited {
 		o.cause = disk
 	}
+	l.meter(context.WithoutCancel(ctx), &o)
 	o.tail = streams.tail(o.result == nil)
 	return o, err
 }
@@ -109,7 +115,7 @@ func (l *loop) session() agent.Session {
 	s := l.Session
 	s.Note = l.nextNote()
 	if l.Bounds.MaxCostUSD > 0 {
-		s.BudgetUSD = l.Bounds.MaxCostUSD - l.totals.CostUSD
+		s.BudgetUSD = l.Bounds.MaxCostUSD - l.spentUSD()
 	}
 	return s
 }

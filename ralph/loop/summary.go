@@ -76,7 +76,7 @@ func (l *loop) summarize() {
 
 // String returns the totals in one line.
 func (t Totals) String() string {
-	tokens, cost := stream.Grouped(t.Tokens), dollars(t.CostUSD)
+	tokens, cost := stream.Grouped(t.Tokens), estimate(t.CostEstimated)+dollars(t.CostUSD)
 	if t.TokensUnknown > 0 {
 		tokens = atLeast(tokens, t.TokensUnknown == t.Runs)
 	}
@@ -140,7 +140,15 @@ func costOf(it runlog.Iteration) string {
 	if it.CostUSD == nil {
 		return "cost unknown"
 	}
-	return fmt.Sprintf("$%.4f", *it.CostUSD)
+	return estimate(it.CostEstimated) + fmt.Sprintf("$%.4f", *it.CostUSD)
+}
+
+// estimate returns the mark of an estimated cost.
+func estimate(estimated bool) string {
+	if estimated {
+		return "~"
+	}
+	return ""
 }
 
 // dollars formats an amount in cents, or with more digits below one cent.

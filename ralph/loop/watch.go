@@ -73,6 +73,7 @@ func (w *watch) wait(ctx context.Context) {
 			}
 			w.checkClaims(ctx)
 			w.updateTasks(ctx)
+			w.meter(ctx)
 			l.logBounds(w.out.usage)
 			l.saveNow(false)
 		case c, open := <-w.chunks:
@@ -144,7 +145,7 @@ func (w *watch) idle() {
 
 func (w *watch) handle(c chunk) {
 	w.apply(c.events)
-	w.loop.logOutput(c.events, w.out.usage)
+	w.loop.logOutput(c.events, w.out.known())
 	if w.quietFor > 0 {
 		w.quiet.Reset(w.quietFor)
 	} else {
@@ -158,12 +159,12 @@ func (w *watch) enforce() {
 	if w.out.result != nil {
 		return // limits are checked before the next run
 	}
-	switch l := w.loop; {
+	switch l, used := w.loop, w.out.largest(); {
 	case w.out.noKey != "":
 		w.kill(endKeyRefused) // it would retry for minutes
-	case l.overCost(w.out.usage.CostUSD):
+	case l.overCost(used.CostUSD):
 		w.kill(endOverCost)
-	case l.overTokens(w.out.usage.Tokens):
+	case l.overTokens(used.Tokens):
 		w.kill(endOverTokens)
 	}
 }

@@ -1,9 +1,12 @@
 package prices
 
 import (
+	"os"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/wire/usage"
 )
@@ -43,7 +46,10 @@ func TestBuiltinPricesArePlausible(t *testing.T) {
 	t.Parallel()
 	table, err := Builtin()
 	assert.NilError(t, err)
-	assert.Assert(t, !table.Date.IsZero() && len(table.models) > 40)
+	docs, err := os.ReadFile("../../docs/loops.md")
+	assert.NilError(t, err)
+	assert.Assert(t, cmp.Contains(string(docs), "models as of "+table.Date.Format(time.DateOnly)))
+	assert.Assert(t, len(table.models) > 40)
 	for model, p := range table.models {
 		assert.Check(t, 0 < p.CacheRead && p.CacheRead < p.Input && p.Input < p.Output && p.Output <= 100, "%s: %+v", model, p)
 		assert.Check(t, p.CacheWrite == 0 || p.CacheWrite > p.Input, "%s: %+v", model, p)

@@ -45,9 +45,11 @@ type Iteration struct {
 	// Seconds is the wall time of the run and its checks.
 	Seconds  float64 `json:"seconds"`
 	ExitCode int     `json:"exit_code"`
-	// Tokens and CostUSD are nil if the agent reports none.
-	Tokens  *event.Tokens `json:"tokens"`
-	CostUSD *float64      `json:"cost_usd"`
+	// Tokens and CostUSD are nil if unknown. They are reported by the agent, or else counted
+	// by the proxy and estimated.
+	Tokens        *event.Tokens `json:"tokens"`
+	CostUSD       *float64      `json:"cost_usd"`
+	CostEstimated bool          `json:"cost_estimated,omitempty"`
 	// Refused are the connections blocked during the run.
 	Refused []denylog.Refusal `json:"refused,omitempty"`
 	Model   string            `json:"model,omitempty"`
