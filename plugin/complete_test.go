@@ -43,10 +43,11 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 		want  []string
 	}{
 		{nil, "", taskCommands()},
-		{[]string{"show"}, "-", []string{"--with-deps"}},
-		{[]string{"show", "a"}, "", []string{"--with-deps"}},
-		{[]string{"show", "a", "--with-deps"}, "", []string{}},
-		{[]string{"list"}, "", []string{"--status", "--assignee", "--all", "--markdown"}},
+		{[]string{"show"}, "-", []string{"--format", "--with-deps"}},
+		{[]string{"show", "a"}, "", []string{"--format", "--with-deps"}},
+		{[]string{"show", "a", "--with-deps"}, "", []string{"--format"}},
+		{[]string{"show", "a", "--format"}, "", []string{"table", "json"}},
+		{[]string{"list"}, "", []string{"--status", "--assignee", "--format", "--all", "--markdown"}},
 		{[]string{"list", "--status"}, "", []string{"open", "active", "done", "deleted"}},
 		{[]string{"list", "--assignee"}, "", nil},
 		{[]string{"fail", "a", "--reason"}, "", nil},

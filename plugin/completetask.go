@@ -39,8 +39,8 @@ func taskUsageOf(command string) taskUsage {
 		"ask":       {task: true, only: active, flags: []string{"--option", "--default", "--default-after", "--agent", "--attempt"}},
 		"questions": {flags: []string{"--format"}},
 		"answer":    {task: true, only: []string{"question"}},
-		"list":      {flags: []string{"--status", "--assignee"}, switches: []string{"--all", "--markdown"}},
-		"show":      {task: true, switches: []string{"--with-deps"}},
+		"list":      {flags: []string{"--status", "--assignee", "--format"}, switches: []string{"--all", "--markdown"}},
+		"show":      {task: true, flags: []string{"--format"}, switches: []string{"--with-deps"}},
 		"create":    {flags: []string{"-p", "-c", "-d", "-s", "-r", "--ref", "--deps"}},
 		"update":    {task: true, only: undone, flags: []string{"--title", "--priority", "--description", "--steps", "--status"}},
 		"delete":    {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}},
@@ -63,6 +63,8 @@ func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string
 	switch {
 	case behind && last == "--status":
 		return []string{"open", "active", "done", "deleted"}, noFiles
+	case behind && last == "--format":
+		return []string{"table", "json"}, noFiles
 	case behind && last != "--by":
 		return nil, noFiles
 	case behind, usage.task && len(args) == 1 && !strings.HasPrefix(typed, "-"):

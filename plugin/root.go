@@ -50,6 +50,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newForwardedCommand(d, "plan", "Create tasks from the specs"),
 		newForwardedCommand(d, "build", "Work through the backlog, one fresh agent per task"),
 		newForwardedCommand(d, "task", "Manage the backlog"),
+		newQuestionsCommand(d),
+		newAnswerCommand(d),
 		newListCommand(d),
 		hiddenAs(newListCommand(d), "list-containers"),
 		newStopCommand(d),

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"context"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -36,4 +37,14 @@ func RestoreBacklog(ctx context.Context, h host.Host, opts Options, name string)
 	h.Stdin, h.Terminal = content, nil
 	opts.Command, opts.Args = host.TaskCommand, []string{backlogs.ImportCommand}
 	return Run(ctx, h, opts)
+}
+
+// TaskOutput runs a task command in the sandbox of the current scope, without a terminal
+// or input, and returns what it prints on standard output.
+func TaskOutput(ctx context.Context, h host.Host, opts Options, args ...string) (out []byte, code int, err error) {
+	var b bytes.Buffer
+	h.Stdin, h.Terminal, h.Stdout = nil, nil, &b
+	opts.Command, opts.Args = host.TaskCommand, args
+	code, err = Run(ctx, h, opts)
+	return b.Bytes(), code, err
 }

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 // StatusQuestion is the status of a task that waits for an answer from the user.
 // It cannot be claimed. Answering the question makes it open.
-const StatusQuestion = "question"
+const StatusQuestion = taskjson.StatusQuestion
 
 // NewQuestion is a question to ask with [Store.Ask].
 type NewQuestion struct {
@@ -22,18 +24,8 @@ type NewQuestion struct {
 	DefaultAfter time.Duration `json:"default_after,omitempty"` // then Default is the answer; 0: never
 }
 
-// Question is a question about a task, and its answer. Times are UTC, as
-// YYYY-MM-DD HH:MM:SS.
-type Question struct {
-	Text       string   `json:"question"`
-	Options    []string `json:"options,omitempty"`
-	Default    string   `json:"default,omitempty"`
-	DefaultAt  string   `json:"default_at,omitempty"`
-	AskedAt    string   `json:"asked_at,omitempty"`
-	Answer     string   `json:"answer,omitempty"` // empty without an answer
-	AnsweredAt string   `json:"answered_at,omitempty"`
-	Defaulted  bool     `json:"defaulted,omitempty"` // the answer is the default, for lack of another one
-}
+// Question is a question about a task, and its answer.
+type Question = taskjson.Question
 
 // Pending returns the question that the task waits for.
 func (t Task) Pending() (q Question, ok bool) {
@@ -69,9 +61,11 @@ func (s *Store) Ask(ctx context.Context, slug, agent string, q NewQuestion) erro
 			return err
 		}
 		asked := Question{Text: q.Text, Options: q.Options, Default: q.Default}
-		var assignee, defaultAt, questions string
-		err = tx.QueryRowContext(ctx, `SELECT COALESCE(assignee, ''), COALESCE(questions, ''), datetime('now'), datetime('now', ?)
-			FROM tasks WHERE id = ?`, leaseModifier(q.DefaultAfter), id).Scan(&assignee, &questions, &asked.AskedAt, &defaultAt)
+		var assignee, questions string
+		err = tx.QueryRowContext(ctx, "SELECT COALESCE(assignee, ''), COALESCE(questions, '') FROM tasks WHERE id = ?", id).Scan(&assignee, &questions)
+		if err == nil {
+			asked.AskedAt, err = now(ctx, tx)
+		}
 		if err != nil {
 			return err
 		}
@@ -79,7 +73,7 @@ func (s *Store) Ask(ctx context.Context, slug, agent string, q NewQuestion) erro
 			return faultf(ErrNotAssignee, "agent '%s' is not the assignee of task '%s'", agent, slug)
 		}
 		if q.DefaultAfter != 0 {
-			asked.DefaultAt = defaultAt
+			asked.DefaultAt = asked.AskedAt.Add(q.DefaultAfter)
 		}
 		stored, err := encodeQuestions(append(decodeQuestions(questions), asked))
 		if err != nil {
@@ -168,12 +162,12 @@ func (s *Store) dueQuestions(ctx context.Context, tx *sql.Tx) (due []Task, err e
 	if err != nil || len(tasks) == 0 {
 		return nil, err
 	}
-	var now string
-	if err := tx.QueryRowContext(ctx, "SELECT datetime('now')").Scan(&now); err != nil {
+	at, err := now(ctx, tx)
+	if err != nil {
 		return nil, err
 	}
 	for _, t := range tasks {
-		if q, ok := t.Pending(); ok && q.Default != "" && q.DefaultAt != "" && q.DefaultAt <= now {
+		if q, ok := t.Pending(); ok && q.Default != "" && !q.DefaultAt.IsZero() && !q.DefaultAt.After(at) {
 			due = append(due, t)
 		}
 	}
@@ -181,8 +175,8 @@ func (s *Store) dueQuestions(ctx context.Context, tx *sql.Tx) (due []Task, err e
 }
 
 // answer stores an answered question and reopens its task.
-func (s *Store) answer(ctx context.Context, tx *sql.Tx, t Task, q Question) (Question, error) {
-	if err := tx.QueryRowContext(ctx, "SELECT datetime('now')").Scan(&q.AnsweredAt); err != nil {
+func (s *Store) answer(ctx context.Context, tx *sql.Tx, t Task, q Question) (_ Question, err error) {
+	if q.AnsweredAt, err = now(ctx, tx); err != nil {
 		return q, err
 	}
 	t.Questions[len(t.Questions)-1] = q
@@ -194,6 +188,15 @@ func (s *Store) answer(ctx context.Context, tx *sql.Tx, t Task, q Question) (Que
 		UPDATE tasks AS t SET status = 'open', questions = ?4, failures = 0, updated_at = datetime('now')
 		WHERE `+inScope+" AND t.slug = ?3", s.args(t.Slug, stored)...)
 	return q, err
+}
+
+// now returns the time of the database.
+func now(ctx context.Context, tx *sql.Tx) (time.Time, error) {
+	var text string
+	if err := tx.QueryRowContext(ctx, "SELECT datetime('now')").Scan(&text); err != nil {
+		return time.Time{}, err
+	}
+	return time.Parse(time.DateTime, text)
 }
 
 func encodeQuestions(questions []Question) (string, error) {

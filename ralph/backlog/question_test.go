@@ -51,7 +51,7 @@ func TestAskParksTheTaskUntilTheAnswer(t *testing.T) {
 	task = claim(t, s, "", "you")
 	assert.Equal(t, task.Slug, "a")
 	assert.DeepEqual(t, task.Answered(), []Question{answered})
-	assert.Assert(t, answered.AskedAt != "" && answered.AnsweredAt >= answered.AskedAt)
+	assert.Assert(t, !answered.AskedAt.IsZero() && !answered.AnsweredAt.Before(answered.AskedAt))
 	_, err = s.Answer(t.Context(), "a", "redis")
 	assert.Error(t, err, "task 'a' has no open question (status: active)")
 
@@ -83,7 +83,7 @@ func TestOnlyTheHolderOfATaskMayAsk(t *testing.T) {
 // backdate moves the default of a pending question into the past.
 func backdate(t *testing.T, s *Store, slug string) {
 	t.Helper()
-	query(t, s.path, "UPDATE tasks SET questions = json_set(questions, '$[#-1].default_at', '2001-01-01 00:00:00') WHERE slug = '"+slug+"'")
+	query(t, s.path, "UPDATE tasks SET questions = json_set(questions, '$[#-1].default_at', '2001-01-01T00:00:00Z') WHERE slug = '"+slug+"'")
 }
 
 func TestDefaultsApplyWhenTheirTimeIsUp(t *testing.T) {
@@ -155,7 +155,7 @@ func TestRestoreRepeatsTheQuestionOfALostTask(t *testing.T) {
 	q, ok := get(t, s, "a").Pending()
 	assert.Assert(t, ok)
 	assert.Equal(t, q.Text, "Which?")
-	assert.Assert(t, q.DefaultAt > q.AskedAt)
+	assert.Assert(t, q.DefaultAt.Equal(q.AskedAt.Add(time.Hour)))
 }
 
 func TestOneOfSeveralAnswersWins(t *testing.T) {

@@ -2,14 +2,13 @@ package task
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 const askUsage = `ask <id> "<question>" [--option ANSWER]... [--default ANSWER] [--default-after DURATION]`
@@ -80,7 +79,12 @@ func questions(ctx context.Context, s *session, args []string) error {
 		return err
 	}
 	if asJSON {
-		return s.printQuestionsJSON(tasks)
+		open := []taskjson.OpenQuestion{}
+		for _, t := range tasks {
+			q, _ := t.Pending()
+			open = append(open, taskjson.OpenQuestion{ID: t.Slug, Title: t.Title, Question: q})
+		}
+		return s.printJSON(open)
 	}
 	for i, t := range tasks {
 		if i > 0 {
@@ -91,63 +95,20 @@ func questions(ctx context.Context, s *session, args []string) error {
 	return nil
 }
 
-// isJSON parses the value of --format.
-func isJSON(format option) (bool, error) {
-	switch format.value {
-	case "json":
-		return true, nil
-	case "", "table":
-		return false, nil
-	}
-	return false, fmt.Errorf("--format must be table or json, got: %s", format.value)
-}
-
-// printQuestionsJSON prints a JSON array.
-func (s *session) printQuestionsJSON(tasks []backlog.Task) error {
-	type line struct {
-		ID    string `json:"id"`
-		Title string `json:"title"`
-		backlog.Question
-	}
-	lines := []line{}
-	for _, t := range tasks {
-		q, _ := t.Pending()
-		lines = append(lines, line{t.Slug, t.Title, q})
-	}
-	return s.printJSON(lines)
-}
-
-func (s *session) printJSON(value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the result: %w", err)
-	}
-	s.print(escapeControls(string(text)) + "\n")
-	return nil
-}
-
 func (s *session) printQuestion(t backlog.Task) {
 	q, _ := t.Pending()
 	s.printf("%s: %s\n  %s\n", t.Slug, oneLine(t.Title), strings.ReplaceAll(q.Text, "\n", "\n  "))
-	for _, o := range choices(q) {
+	for _, o := range q.Choices() {
 		s.printf("  - %s%s\n", oneLine(o), defaultMark(q, o))
 	}
-}
-
-// choices returns the options of a question, with its default.
-func choices(q backlog.Question) []string {
-	if q.Default == "" || slices.Contains(q.Options, q.Default) {
-		return q.Options
-	}
-	return append([]string{q.Default}, q.Options...)
 }
 
 func defaultMark(q backlog.Question, answer string) string {
 	switch {
 	case answer != q.Default:
 		return ""
-	case q.DefaultAt != "":
-		return " (default from " + q.DefaultAt + " UTC)"
+	case !q.DefaultAt.IsZero():
+		return " (default from " + q.DefaultAt.Format(time.DateTime) + " UTC)"
 	}
 	return " (default)"
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 var (
@@ -15,10 +16,10 @@ var (
 )
 
 func list(ctx context.Context, s *session, args []string) error {
-	var status, assignee option
+	var status, assignee, format option
 	var all, markdown bool
 	err := flags{
-		options:  map[string]*option{"--status": &status, "--assignee": &assignee},
+		options:  map[string]*option{"--status": &status, "--assignee": &assignee, "--format": &format},
 		switches: map[string]*bool{"--all": &all, "--markdown": &markdown},
 	}.parse(args)
 	if err != nil {
@@ -27,9 +28,24 @@ func list(ctx context.Context, s *session, args []string) error {
 	if all && status.value != "" {
 		return errBothAllAndStatus
 	}
+	asJSON, err := isJSON(format)
+	if err != nil {
+		return err
+	}
 	filter := backlog.Filter{All: all, Statuses: csv(status.value), Assignee: assignee.value}
 	if status.value != "" && len(filter.Statuses) == 0 {
-		return nil // a list without a status matches nothing
+		filter.Statuses = []string{""} // a list without a status matches nothing
+	}
+	if asJSON {
+		tasks, err := s.store.List(ctx, filter)
+		if err != nil {
+			return err
+		}
+		list := []taskjson.Task{}
+		for _, t := range tasks {
+			list = append(list, taskJSON(t))
+		}
+		return s.printJSON(list)
 	}
 	if markdown {
 		tasks, err := s.store.List(ctx, filter)
@@ -47,12 +63,20 @@ func show(ctx context.Context, s *session, args []string) error {
 		return err
 	}
 	var withDeps bool
-	if err := (flags{switches: map[string]*bool{"--with-deps": &withDeps}}).parse(rest); err != nil {
+	var format option
+	if err := (flags{options: map[string]*option{"--format": &format}, switches: map[string]*bool{"--with-deps": &withDeps}}).parse(rest); err != nil {
+		return err
+	}
+	asJSON, err := isJSON(format)
+	if err != nil {
 		return err
 	}
 	task, err := s.store.Show(ctx, id)
 	if err != nil {
 		return err
+	}
+	if asJSON {
+		return s.printJSON(taskJSON(task))
 	}
 	s.printDetails(task, withDeps)
 	return nil

@@ -233,7 +233,7 @@ func questionLines(t backlog.Task) []string {
 	}
 	if q, ok := t.Pending(); ok {
 		lines = append(lines, oneLine(q.Text))
-		for _, o := range choices(q) {
+		for _, o := range q.Choices() {
 			lines = append(lines, "  - "+oneLine(o)+defaultMark(q, o))
 		}
 	}

@@ -21,6 +21,7 @@ type Backlog interface {
 	Renew(ctx context.Context, slug, agent string, lease time.Duration) error
 	Done(ctx context.Context, slug, resultJSON string) error
 	Fail(ctx context.Context, slug, reason string) error
+	Show(ctx context.Context, slug string) (backlog.Task, error)
 	Sync(ctx context.Context, r io.Reader) (backlog.SyncSummary, error)
 }
 
@@ -59,6 +60,9 @@ func (a *Agent) Build(ctx context.Context) error {
 	commit, err := a.work(ctx, task)
 	// Release the task even if ctx is done.
 	ctx = context.WithoutCancel(ctx)
+	if now, err := a.Backlog.Show(ctx, task.Slug); err == nil && now.Status == backlog.StatusQuestion {
+		return a.finish(nil, turns, fmt.Sprintf("Task %s waits for an answer.", task.Slug))
+	}
 	var failed *failure
 	switch {
 	case errors.As(err, &failed):

@@ -2,9 +2,12 @@ package manage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -49,9 +53,9 @@ func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error
 		if l.Sandbox.State != lifecycle.Running || !slices.Contains([]string{"", config.DriverAuto, l.Backend.Kind}, q.Driver) {
 			continue
 		}
-		tasks, err := askTasks(ctx, l, q.Statuses)
+		names, err := taskNames(ctx, l, q.Statuses)
 		if err == nil {
-			return tasks, nil
+			return names, nil
 		}
 		errs = append(errs, err)
 	}
@@ -72,44 +76,55 @@ func inExisting(ctx context.Context, h host.Host, w *host.Worktree) (in host.Hos
 	return h, found, err
 }
 
-// taskListMax limits the list that is read from a sandbox, in bytes.
-const taskListMax = 4 << 20
-
-func askTasks(ctx context.Context, l host.Located, statuses []string) ([]TaskName, error) {
-	args := []string{wire.Program, host.TaskCommand, "list", "--markdown"}
+// taskNames lists the tasks of a sandbox. The end of a list that is too long is
+// ignored.
+func taskNames(ctx context.Context, l host.Located, statuses []string) ([]TaskName, error) {
+	args := []string{"list"}
 	if len(statuses) > 0 {
 		args = append(args, "--status", strings.Join(statuses, ","))
 	}
-	var list bytes.Buffer
-	if err := lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, &lifecycle.Limited{To: &list, Left: taskListMax}, args...); err != nil {
-		return nil, fmt.Errorf("listing the tasks of the sandbox %s: %w", l.Sandbox.Name, err)
+	tasks, err := readTasks[taskjson.Task](ctx, l, args...)
+	if err != nil && len(tasks) == 0 {
+		return nil, err
 	}
-	return parseTasks(list.String()), nil
+	names := make([]TaskName, 0, len(tasks))
+	for _, t := range tasks {
+		names = append(names, TaskName{ID: t.ID, Title: termsafe.Line(t.Title)})
+	}
+	return names, nil
 }
 
-// parseTasks parses the output of "ralph task list --markdown": a heading with the
-// ID, then a line per field.
-func parseTasks(list string) []TaskName {
-	var found []TaskName
-	heading, fields := "", false
-	for line := range strings.Lines(list) {
-		line = strings.TrimSuffix(line, "\n")
-		if id, ok := strings.CutPrefix(line, "## Task "); ok {
-			heading, fields = id, false
-			continue
-		}
-		key, value, _ := strings.Cut(line, ": ")
-		switch {
-		case key == "id" && !fields && heading != "" && value == heading:
-			found, fields = append(found, TaskName{ID: value}), true
-		case key == "title" && fields && found[len(found)-1].Title == "":
-			found[len(found)-1].Title = termsafe.Line(value)
-		}
+// taskListMax limits the list that is read from a sandbox, in bytes.
+const taskListMax = 4 << 20
+
+// readTasks runs a task command that prints a JSON array. With an error, the elements
+// before it are returned.
+func readTasks[T any](ctx context.Context, l host.Located, args ...string) (list []T, err error) {
+	args = slices.Concat([]string{wire.Program, host.TaskCommand}, args, []string{"--format", "json"})
+	var out bytes.Buffer
+	err = lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, &lifecycle.Limited{To: &out, Left: taskListMax}, args...)
+	if err == nil {
+		list, err = decodeList[T](&out)
 	}
-	known := map[string]bool{}
-	return slices.DeleteFunc(found, func(t TaskName) bool {
-		again := known[t.ID]
-		known[t.ID] = true
-		return again
-	})
+	if err != nil {
+		err = fmt.Errorf("listing the tasks of the sandbox %s: %w", l.Sandbox.Name, err)
+	}
+	return list, err
+}
+
+// decodeList decodes a JSON array, and returns the elements before an error.
+func decodeList[T any](r io.Reader) (list []T, err error) {
+	d := json.NewDecoder(r)
+	if start, err := d.Token(); err != nil || start != json.Delim('[') {
+		return nil, cmp.Or(err, errors.New("not a JSON array"))
+	}
+	for d.More() {
+		var element T
+		if err := d.Decode(&element); err != nil {
+			return list, err
+		}
+		list = append(list, element)
+	}
+	_, err = d.Token()
+	return list, err
 }

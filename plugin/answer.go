@@ -1,0 +1,90 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/docker/cli/cli"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+)
+
+func newAnswerCommand(d dispatcher) *cobra.Command {
+	return &cobra.Command{
+		Use:   "answer TASK [ANSWER]",
+		Short: "Answer an agent's question",
+		Long: `Answer the question of a task and reopen it. Any text is an answer. Without one, you
+choose at the terminal. The next agent that works on the task finds the answer in its
+prompt.`,
+		Args: cli.RequiresRangeArgs(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return d.completeTaskIDs(cmd, []string{taskjson.StatusQuestion}, nil, typed), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				answer, err := d.readAnswer(cmd, args[0])
+				if err != nil {
+					return err
+				}
+				args = append(args, answer)
+			}
+			if args[1] == "" {
+				return errors.New("the answer is empty")
+			}
+			return d.run(cmd, host.TaskCommand, append([]string{"answer"}, args...))
+		},
+	}
+}
+
+// readAnswer asks the user the question of a task.
+func (d dispatcher) readAnswer(cmd *cobra.Command, id string) (string, error) {
+	h, err := d.host(cmd, host.TaskCommand)
+	if err != nil {
+		return "", err
+	}
+	if h.Ask == nil {
+		return "", hint.Wrap(fmt.Errorf("answering %s: no answer, and no terminal to ask at", id), "run %q", "docker ralph answer "+id+" ANSWER")
+	}
+	list, err := d.questions(cmd, h)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(list, func(q taskjson.OpenQuestion) bool { return q.ID == id })
+	if i < 0 {
+		return "", hint.Wrap(fmt.Errorf("task %q has no open question", id), "list them with %q", "docker ralph questions")
+	}
+	return askQuestion(cmd.Context(), h, list[i])
+}
+
+// askQuestion asks for an answer: a text, the number of a choice, or an empty
+// line for the default.
+func askQuestion(ctx context.Context, h host.Host, q taskjson.OpenQuestion) (string, error) {
+	prompt := "Answer: "
+	if q.Default != "" {
+		prompt = "Answer (Enter for the default): "
+	}
+	text, err := h.Ask(ctx, questionText(q)+prompt)
+	if err != nil {
+		return "", err
+	}
+	choices := q.Choices()
+	n, err := strconv.Atoi(text)
+	switch {
+	case text == "" && q.Default == "":
+		return "", errors.New("no answer")
+	case text == "":
+		return q.Default, nil
+	case err == nil && n >= 1 && n <= len(choices) && !slices.Contains(choices, text):
+		return choices[n-1], nil
+	}
+	return text, nil
+}

@@ -1,0 +1,139 @@
+package plugin
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli/command/formatter"
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+)
+
+func newQuestionsCommand(d dispatcher) *cobra.Command {
+	var all bool
+	var format string
+	cmd := &cobra.Command{
+		Use:   "questions [OPTIONS]",
+		Short: "List the agents' open questions",
+		Long: `List the questions of agents that wait for an answer: of this repository and branch,
+or of all sandboxes on this machine. Those of a sandbox that is not running are from
+the latest copy of its backlog.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != formatter.TableFormatKey && format != formatter.JSONFormatKey {
+				return fmt.Errorf("invalid --format %q: use \"table\" or \"json\"", format)
+			}
+			h, err := d.host(cmd, host.TaskCommand)
+			if err != nil {
+				return err
+			}
+			if all {
+				list, err := manage.Questions(cmd.Context(), h)
+				if err != nil {
+					return err
+				}
+				return printSandboxQuestions(d.cli.Out(), format, list)
+			}
+			list, err := d.questions(cmd, h)
+			if err != nil {
+				return err
+			}
+			return printQuestions(d.cli.Out(), format, list)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&all, "all", "a", false, "List those of all sandboxes on this machine")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, `Format of the output ("table", "json")`)
+	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
+	return cmd
+}
+
+// questions asks the sandbox of this branch for its open questions.
+func (d dispatcher) questions(cmd *cobra.Command, h host.Host) ([]taskjson.OpenQuestion, error) {
+	worktree, err := d.options.worktree.wanted()
+	if err != nil {
+		return nil, err
+	}
+	out, code, err := run.TaskOutput(cmd.Context(), h, run.Options{Overrides: d.options.overrides(), Worktree: worktree},
+		"questions", "--format", "json")
+	if err == nil {
+		err = ended(code, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := []taskjson.OpenQuestion{}
+	if err := json.Unmarshal(out, &list); err != nil {
+		return nil, fmt.Errorf("reading the questions: %w", err)
+	}
+	return list, nil
+}
+
+func printQuestions(out io.Writer, format string, list []taskjson.OpenQuestion) error {
+	if format == formatter.JSONFormatKey {
+		return writeJSON(out, list)
+	}
+	for i, q := range list {
+		if i > 0 {
+			_, _ = fmt.Fprintln(out)
+		}
+		if _, err := io.WriteString(out, questionText(q)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printSandboxQuestions(out io.Writer, format string, list []manage.SandboxQuestion) error {
+	if format == formatter.JSONFormatKey {
+		if list == nil {
+			list = []manage.SandboxQuestion{}
+		}
+		return writeJSON(out, list)
+	}
+	for i, q := range list {
+		if i > 0 {
+			_, _ = fmt.Fprintln(out)
+		}
+		_, err := fmt.Fprintf(out, "%s (%s %s)\n%s", q.Sandbox, termsafe.Line(q.Repo), termsafe.Line(q.Branch), questionText(q.OpenQuestion))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// questionText formats a question, whose texts are untrusted.
+func questionText(q taskjson.OpenQuestion) string {
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "%s: %s\n", termsafe.Line(q.ID), termsafe.Line(q.Title))
+	for line := range strings.SplitSeq(termsafe.Strip(q.Text), "\n") {
+		_, _ = fmt.Fprintf(&b, "  %s\n", line)
+	}
+	for i, choice := range q.Choices() {
+		_, _ = fmt.Fprintf(&b, "  %d. %s%s\n", i+1, termsafe.Line(choice), defaultMark(q, choice))
+	}
+	return b.String()
+}
+
+// defaultMark marks the default answer.
+func defaultMark(q taskjson.OpenQuestion, choice string) string {
+	switch {
+	case choice != q.Default:
+		return ""
+	case q.DefaultAt.IsZero():
+		return " (default)"
+	}
+	return " (default in " + units.HumanDuration(max(0, time.Until(q.DefaultAt))) + ")"
+}

@@ -1,0 +1,73 @@
+// Package taskjson has the JSON of "ralph task list", "show" and "questions", for ralph
+// in the sandbox and the plugin on the host. Its names are part of the interface. The
+// backlog stores questions like this as well, so that copies of it can be read.
+package taskjson
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// StatusQuestion is the status of a task that waits for an answer from the user.
+const StatusQuestion = "question"
+
+// Task is a task of the backlog.
+type Task struct {
+	ID             string          `json:"id"`
+	Title          string          `json:"title"`
+	Status         string          `json:"status"`
+	Priority       int             `json:"priority"`
+	Category       string          `json:"category,omitempty"`
+	Description    string          `json:"description,omitempty"`
+	Spec           string          `json:"spec,omitempty"`
+	Ref            string          `json:"ref,omitempty"`
+	Steps          []string        `json:"steps,omitempty"`
+	Deps           []Dep           `json:"deps,omitempty"`
+	Assignee       string          `json:"assignee,omitempty"`
+	LeaseExpiresAt time.Time       `json:"lease_expires_at,omitzero"`
+	Retries        int             `json:"retries"`
+	FailReason     string          `json:"fail_reason,omitempty"`
+	Result         json.RawMessage `json:"result,omitempty"`
+	Questions      []Question      `json:"questions,omitempty"` // oldest first
+	CreatedAt      time.Time       `json:"created_at,omitzero"`
+	UpdatedAt      time.Time       `json:"updated_at,omitzero"`
+	DeletedAt      time.Time       `json:"deleted_at,omitzero"`
+}
+
+// Dep is a task that another one depends on.
+type Dep struct {
+	ID     string `json:"id"`
+	Status string `json:"status"`
+}
+
+// Question is a question about a task and its answer.
+type Question struct {
+	Text       string    `json:"question"`
+	Options    []string  `json:"options,omitempty"`
+	Default    string    `json:"default,omitempty"`
+	DefaultAt  time.Time `json:"default_at,omitzero"` // when Default becomes the answer
+	AskedAt    time.Time `json:"asked_at,omitzero"`
+	Answer     string    `json:"answer,omitempty"`
+	AnsweredAt time.Time `json:"answered_at,omitzero"`
+	Defaulted  bool      `json:"defaulted,omitempty"` // the answer is the default, because its time was up
+}
+
+// Choices returns the options, with the default.
+func (q Question) Choices() []string {
+	for _, o := range q.Options {
+		if o == q.Default {
+			return q.Options
+		}
+	}
+	if q.Default == "" {
+		return q.Options
+	}
+	return append([]string{q.Default}, q.Options...)
+}
+
+// OpenQuestion is a question without an answer.
+type OpenQuestion struct {
+	ID    string `json:"id"` // of the task
+	Title string `json:"title"`
+	Question
+}
