@@ -1,6 +1,5 @@
-// Package imageref checks the names of images that stand in a configuration. It
-// is apart from package config, as ralph reads configurations at every start and
-// has no use for images.
+// Package imageref checks image references in configurations. It is not part of package
+// config because ralph, which reads configurations at every start, does without it.
 package imageref
 
 import (
@@ -12,13 +11,13 @@ import (
 // Checker is a config.ImageChecker.
 type Checker struct{}
 
-// Image takes a reference or an image's ID.
+// Image checks a reference or an image ID.
 func (Checker) Image(v string) error {
 	_, err := reference.ParseAnyReference(v)
 	return explain(err)
 }
 
-// Base takes what can follow FROM: a reference and no ID.
+// Base checks a reference for FROM, which cannot be an ID.
 func (Checker) Base(v string) error {
 	_, err := reference.ParseNormalizedNamed(v)
 	return explain(err)

@@ -18,7 +18,7 @@ type Call struct {
 
 func callsPath(dir string) string { return filepath.Join(dir, "calls.jsonl") }
 
-// note keeps a call for [Calls].
+// note records a call for [Calls].
 func (c *call) note(args []string) error {
 	line, err := json.Marshal(Call{string(c.cli), args})
 	if err != nil {
@@ -35,9 +35,8 @@ func (c *call) note(args []string) error {
 	return nil
 }
 
-// Calls returns the calls of both fakes since the state folder was made, in
-// the order in which they began. Their arguments are visible to others on the
-// machine.
+// Calls returns the calls of both fakes since the state directory was created, in
+// order. Their arguments are visible to other users of the machine.
 func Calls(dir string) ([]Call, error) {
 	content, err := os.ReadFile(callsPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Label is on every container of a fake. Its value is the state folder.
+// Label is on every container of a fake. Its value is the state directory.
 const Label = "io.github.docker-ralph-fake"
 
 // agentHome is the home of a sandbox's user (contract 9.3).
@@ -40,8 +40,8 @@ func (m containers) create(r *record) error {
 	name := fmt.Sprintf("fake-%x-%s", folder[:6], r.Name)
 	var made client.ContainerCreateResult
 	for err = errdefs.ErrConflict; errdefs.IsConflict(err); {
-		// A fake that was killed before it could note this sandbox has left it,
-		// or the engine is still making it for that one.
+		// Left by a fake that was killed before it recorded the sandbox, or still
+		// being created for that one.
 		_, err = api.ContainerRemove(m.c.ctx, name, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 			return fmt.Errorf("removing what is left of a sandbox: %w", err)
@@ -198,8 +198,8 @@ func (m containers) exec(r record, g guest) (int, error) {
 	}
 	code, begun, err := m.exitCode(api, id)
 	if !begun && (code == 126 || code == 127) {
-		// The engine has written why on stdout, with CRLF. It says 126 if the
-		// working directory is missing; sbx says 127 (MEAS v0.45.1 S21).
+		// The engine writes the reason to stdout, with CRLF. Its code is 126 if the
+		// working directory is missing; that of sbx is 127 (MEAS v0.45.1 S21).
 		return 127, nil
 	}
 	return code, err
@@ -284,8 +284,8 @@ func (m containers) stream(api *engine, id string, conn client.HijackedResponse,
 	case err := <-output:
 		return err
 	case <-detach:
-		// The end of the input makes the engine let go; a connection that breaks
-		// off would take the terminal along on old engines.
+		// The engine detaches at the end of the input; on old engines, a broken
+		// connection would end the terminal.
 		select {
 		case <-output: //nolint:errcheck // it is cut off, and that is meant
 		case <-time.After(5 * time.Second):
@@ -304,7 +304,7 @@ func (m containers) followSize(api *engine, id string) {
 			return
 		}
 		opts := client.ExecResizeOptions{Height: uint(size.Height), Width: uint(size.Width)}
-		// The first attempts can come before the process is there.
+		// The process may not have started yet.
 		for range 10 {
 			if _, err := api.ExecResize(m.c.ctx, id, opts); err == nil {
 				break
@@ -314,8 +314,8 @@ func (m containers) followSize(api *engine, id string) {
 	}
 }
 
-// exitCode waits until the engine knows how a command has ended, which can be
-// a moment after its output. It also reports whether the command has begun.
+// exitCode waits for the exit code of a command, which can be later than the end of its
+// output. It also reports whether the command has started.
 func (m containers) exitCode(api *engine, id string) (code int, begun bool, err error) {
 	deadline := time.Now().Add(10 * time.Second)
 	for {

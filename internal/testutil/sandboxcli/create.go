@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// order is what create and run are asked to make.
+// order has the arguments of create and run.
 type order struct {
 	name, template, pull string
 	env, envFiles        []string
@@ -102,7 +102,7 @@ func (c *call) announce(r record, quiet bool) {
 	c.print("  Agent: %s\n", r.Agent)
 }
 
-// make makes a sandbox, running.
+// make creates a running sandbox.
 func (c *call) make(o order) (record, error) {
 	r, err := c.draft(o)
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *call) make(o order) (record, error) {
 	return r, c.ensureDaemon()
 }
 
-// build makes what a sandbox consists of.
+// build creates the parts of a sandbox.
 func (c *call) build(o order, r *record) (err error) {
 	if c.settings.Faults.KVM {
 		// ? ISSUE #336 has the words up to "container" for other causes.
@@ -156,7 +156,7 @@ func (c *call) build(o order, r *record) (err error) {
 	return c.machine().create(r)
 }
 
-// draft checks an order and makes a record of it.
+// draft checks an order and returns its record.
 func (c *call) draft(o order) (record, error) {
 	if !slices.Contains(c.agents(), o.agent) {
 		return record{}, c.fail("unknown agent %q", o.agent) // ?
@@ -224,7 +224,7 @@ func (c *call) memory(given string) (int64, error) {
 	return n, nil
 }
 
-// agents are those that create knows (DOC S3, S13). Kits are not known here.
+// agents are the agents of create (DOC S3, S13), without kits.
 func (c *call) agents() []string {
 	if c.cli == plugin {
 		return []string{"cagent", "docker-agent", "claude", "codex", "copilot", "gemini", "kiro", "opencode", "shell"}
@@ -248,7 +248,7 @@ func (c *call) validName(name string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{1,62}$`).MatchString(name) && name != "default"
 }
 
-// checkPolicy refuses to make sandboxes before there is a policy (DOC S11;
+// checkPolicy rejects new sandboxes before there is a policy (DOC S11;
 // MEAS v0.45.1 S24). On a terminal it asks; the words are ?.
 func (c *call) checkPolicy() error {
 	if c.cli == plugin || c.settings.PolicyInitialised {

@@ -25,13 +25,12 @@ const (
 	listenFD = 4
 )
 
-// socketIn is the path of the background process's socket. It goes through the
-// process's own descriptor of the folder, as paths of sockets must be short.
+// socketIn is the path of the background process's socket, by a descriptor of its
+// directory, because socket paths must be short.
 func socketIn(folder *os.File) string { return fmt.Sprintf("/proc/self/fd/%d/socket", folder.Fd()) }
 
-// ensureDaemon makes sure that the background process runs. It hands it the
-// lock that says so and a socket that already listens, so there is no moment
-// to wait for.
+// ensureDaemon starts the background process unless it runs. It passes it its lock and a
+// listening socket, so that nothing has to wait for it.
 func (c *call) ensureDaemon() error {
 	unlock, err := c.store.lock()
 	if err != nil {
@@ -246,7 +245,7 @@ func (w watcher) finished() bool {
 	return true
 }
 
-// request is a command for the background process. Its descriptors come along:
+// request is a command for the background process, with descriptors:
 // stdin, stdout, stderr and the other ends of the last two, or a terminal and
 // its master.
 type request struct {
@@ -256,12 +255,12 @@ type request struct {
 	Dir      string   `json:"dir"`
 	TTY      bool     `json:"tty"`
 	Detached bool     `json:"detached"`
-	// Hold asks for no command: the only descriptor is a connection to an
-	// engine, to be kept when the client is no more.
+	// Hold runs no command: the only descriptor is a connection to an engine, which
+	// stays open after the exit of the client.
 	Hold bool `json:"hold"`
 }
 
-// answer comes when a command has ended, or is detached and has begun.
+// answer is sent when a command has ended, or has started detached.
 type answer struct {
 	Code  int    `json:"code"`
 	Error string `json:"error,omitempty"`

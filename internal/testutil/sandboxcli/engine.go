@@ -10,8 +10,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// engine is a client of a Docker Engine that knows its connections, as the
-// background process is to have some.
+// engine is a client of a Docker Engine with access to its connections, which the
+// background process keeps open.
 type engine struct {
 	*client.Client
 	mu   sync.Mutex
@@ -46,7 +46,7 @@ func (c *call) engine() (*engine, error) {
 	return e, err
 }
 
-// share has the background process keep the newest connection.
+// share passes the newest connection to the background process.
 func (c *call) share(e *engine) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -87,7 +87,7 @@ func (c *call) exec(args []string) (int, error) {
 	return c.runGuest(name, g)
 }
 
-// errNoSandbox is what exec says of an unknown sandbox: MEAS v0.45.1 S21, and
+// errNoSandbox is the error of exec for an unknown sandbox: MEAS v0.45.1 S21, and
 // ISSUE #504 for exit code 1. The plugin's words are ?.
 func (c *call) errNoSandbox(name string) error {
 	if c.cli == plugin {
@@ -112,7 +112,7 @@ func (c *call) guest(o execFlags, command []string) (guest, error) {
 	}
 	return guest{
 		args: command, env: env, dir: o.dir, user: o.user, privileged: o.privileged,
-		// MEAS v0.45.1 S21: stdin goes in without -i too. The plugin has the
+		// MEAS v0.45.1 S21: stdin is forwarded without -i too. The plugin has the
 		// flags of "docker exec" (DOC S13), so its meaning of -i as well: ?.
 		stdin: (o.stdin || c.cli == sbx) && !o.detach,
 		// ISSUE #505: before it was refused, a detached exec of sbx hung.
@@ -162,7 +162,7 @@ func (c *call) runGuest(name string, g guest) (int, error) {
 	return code, err
 }
 
-// complete adds what every command of a sandbox gets.
+// complete adds the defaults of every command.
 func (c *call) complete(r *record, g *guest) {
 	var given []string
 	if c.cli == sbx {
@@ -180,8 +180,8 @@ func (c *call) complete(r *record, g *guest) {
 	}
 }
 
-// hostPath is where a path of the guest is on the host: a clone stands for the
-// primary workspace.
+// hostPath returns the host path of a path in the guest: a clone replaces the primary
+// workspace.
 func (r record) hostPath(path string) string {
 	if r.Clone == "" {
 		return path
@@ -192,12 +192,12 @@ func (r record) hostPath(path string) string {
 	return path
 }
 
-// errDetached ends a client that was told to let go of its command. That it
-// is exit 1 with these words is ?: as "docker exec".
+// errDetached ends a client that detaches. The exit code 1 and the words are ?: as
+// "docker exec".
 func (c *call) errDetached() error { return &failure{"read escape sequence", 1} }
 
-// errOCI is what a command that cannot be started says: on stdout, with CRLF,
-// and exit 127 (MEAS v0.45.1 S21).
+// errOCI is the error of a command that cannot be started: on stdout, with CRLF, and exit
+// code 127 (MEAS v0.45.1 S21).
 func (c *call) errOCI(reason string) (int, error) {
 	c.print("OCI runtime exec failed: exec failed: unable to start container process: %s: unknown\r\n", reason)
 	return 127, nil

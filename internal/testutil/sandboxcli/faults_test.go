@@ -17,7 +17,7 @@ import (
 
 type settings = sandboxcli.Settings
 
-// What the CLI says in each bad case, with the exit code that is always 1.
+// Each failure has exit code 1 and an error.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

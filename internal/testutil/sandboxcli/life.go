@@ -12,7 +12,7 @@ import (
 
 // machine is what sandboxes run on.
 type machine interface {
-	// create makes a sandbox, running.
+	// create creates a running sandbox.
 	create(r *record) error
 	start(r record) error
 	// stop ends all processes and keeps the files.
@@ -47,7 +47,7 @@ func (c *call) find(name string) (record, bool, error) {
 // (MEAS v0.23 S26; later versions ?).
 func (c *call) errNotFound(name string) error { return c.fail("sandbox '%s' not found", name) }
 
-// wake makes sure that a sandbox runs (DOC S8; MEAS v0.45.1 S21, S24; plugin:
+// wake starts a sandbox unless it runs (DOC S8; MEAS v0.45.1 S21, S24; plugin:
 // ISSUE desktop-feedback #232). It is called with the sandbox locked.
 func (c *call) wake(r *record) error {
 	r.LastUsed = time.Now()
@@ -75,7 +75,7 @@ func (c *call) halt(r record) error {
 	return c.store.save(r)
 }
 
-// remove removes a sandbox, if it is there.
+// remove removes a sandbox, if it exists.
 func (c *call) remove(name string) error {
 	unlock, err := c.store.lockSandbox(name)
 	if err != nil {
@@ -208,7 +208,7 @@ func (c *call) rmOne(name string, force bool) error {
 	return nil
 }
 
-// confirm asks a question. With --no-input it fails and names the command that
+// confirm prompts. With --no-input it fails and names the command that
 // needs no answer (DOC S6).
 func (c *call) confirm(question, instead string) error {
 	if c.noInput {

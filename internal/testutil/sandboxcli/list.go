@@ -9,7 +9,7 @@ import (
 )
 
 // entry is a sandbox in "sbx ls --json" (contract 6.1: fixtures and captures
-// from 0.23 to 0.45.1; nothing later was seen).
+// from 0.23 to 0.45.1; later ones are unknown).
 type entry struct {
 	Name       string     `json:"name"`
 	ID         string     `json:"id,omitempty"` // REL 0.29; CODE S27: missing in 0.32

@@ -52,7 +52,7 @@ func newFixture(t *testing.T, change func(*sandboxcli.Settings)) fixture {
 	return r
 }
 
-// folder makes a folder that sandboxes can use.
+// directory makes a directory that sandboxes can use.
 func (r fixture) folder(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(r.Shared, name)

@@ -8,7 +8,7 @@ import (
 
 // logEntry is what is known of the requests of one sandbox to one host, as sbx
 // prints it (contract, section 6.3). That the plugin prints the same, and that
-// the times are as RFC 3339 has them, is ?.
+// the times are RFC 3339, is ?.
 type logEntry struct {
 	Host     string    `json:"host"`
 	Sandbox  string    `json:"vm_name"`

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// metadata is what the Docker CLI asks a plugin for. The version is the one
+// metadata is the metadata for the Docker CLI. The version is the one
 // that Docker Desktop 4.80 still lists (CODE S20).
 func (c *call) metadata() (int, error) {
 	c.print("%s\n", `{"SchemaVersion":"0.1.0","Vendor":"Docker Inc.","Version":"v0.13.0","ShortDescription":"Docker Sandbox"}`)
@@ -121,7 +121,7 @@ func (c *call) legacyInspect(args []string) (int, error) {
 	return 0, c.printJSON(found)
 }
 
-// legacyRun knows no names of sandboxes. The fake does not do what it did.
+// legacyRun has no names of sandboxes. The fake does not run it.
 func (c *call) legacyRun([]string) (int, error) {
 	return 0, c.fail("this fake does not run sandboxes of Docker Desktop 4.50")
 }

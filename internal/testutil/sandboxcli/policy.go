@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// rule is a rule of the network policy, as MEAS v0.38 S25 has it.
+// rule is a rule of the network policy (MEAS v0.38 S25).
 type rule struct {
 	ID           string   `json:"id"`
 	Name         string   `json:"name"`
@@ -28,8 +28,8 @@ const (
 	forAll    = "all"
 )
 
-// rules are those that were made, and before that those of a policy that the
-// settings say was set. Without a policy there are none.
+// rules are the rules that were added, after those of the policy in the settings. Without a
+// policy there are none.
 func (c *call) rules() ([]rule, error) {
 	rules := []rule{}
 	if !c.settings.PolicyInitialised {

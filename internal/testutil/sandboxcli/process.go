@@ -36,12 +36,12 @@ func (p processes) stop(r record) error {
 
 func (p processes) remove(r record) error { return p.stop(r) }
 
-// killBelow kills the processes of all sandboxes whose state is in a folder.
+// killBelow kills the processes of all sandboxes whose state is in a directory.
 func killBelow(dir string) error {
 	return killMarked(func(entry string) bool { return strings.HasPrefix(entry, markerEnv+"="+dir+"/") })
 }
 
-// killMarked kills until nothing is left that has the marker in its
+// killMarked kills until no process has the marker in its
 // environment: what is killed may have forked just before.
 func killMarked(match func(entry string) bool) error {
 	deadline := time.Now().Add(10 * time.Second)
@@ -104,7 +104,7 @@ func (p processes) pathWithoutSudo() (string, error) {
 	}
 	path := []string{dir}
 	for _, d := range filepath.SplitList(os.Getenv("PATH")) {
-		// A ralph that the machine has is none that was put into a sandbox.
+		// A ralph of the machine is not one of the sandbox.
 		if _, err := os.Stat(filepath.Join(d, "ralph")); err != nil {
 			path = append(path, d)
 		}
@@ -112,7 +112,7 @@ func (p processes) pathWithoutSudo() (string, error) {
 	return strings.Join(path, string(os.PathListSeparator)), nil
 }
 
-// exec has the background process run a command, so that it outlives this
+// exec runs a command in the background process, so that it outlives this
 // client.
 func (p processes) exec(r record, g guest) (int, error) {
 	path, err := p.pathWithoutSudo()
@@ -158,7 +158,7 @@ func (p processes) exec(r record, g guest) (int, error) {
 	}
 }
 
-// missing is runc's word on a program that is not there.
+// missing is runc's error for a missing program.
 func missing(program string) string {
 	if strings.Contains(program, "/") {
 		return fmt.Sprintf("exec: %q: stat %s: no such file or directory", program, program)

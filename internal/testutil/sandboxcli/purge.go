@@ -9,8 +9,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Purge ends everything that belongs to a state folder: background processes,
-// sandboxes' processes and containers. The folder's files stay.
+// Purge ends the background processes, and the processes and containers of sandboxes, of a
+// state directory. Its files are kept.
 func Purge(ctx context.Context, dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// runVerb makes a sandbox if it is missing, starts it and opens the agent's
+// runVerb creates a sandbox if it is missing, starts it and opens the agent's
 // session, or prints its ID with -d (DOC S3, S13).
 func (c *call) runVerb(args []string) (int, error) {
 	fs := c.flags("run")
@@ -49,7 +49,7 @@ func (c *call) runVerb(args []string) (int, error) {
 	return code, err
 }
 
-// split reads flags and parts what comes behind "--" from the rest.
+// split parses flags and separates the arguments after "--".
 func (c *call) split(fs *pflag.FlagSet, args []string) (own, rest []string, err error) {
 	own, err = c.parse(fs, args)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *call) split(fs *pflag.FlagSet, args []string) (own, rest []string, err 
 	return own, nil, nil
 }
 
-// runTarget finds the sandbox that run is about, or makes it.
+// runTarget finds or creates the sandbox of run.
 func (c *call) runTarget(o order, args []string) (r record, made bool, err error) {
 	if len(args) == 0 && o.name == "" {
 		return record{}, false, c.fail("name an agent or a sandbox") // ?
@@ -133,7 +133,7 @@ func (c *call) agentSession(r record, o order, rest []string, made bool) (guest,
 	return g, nil
 }
 
-// cloneWorkspace makes the clone that replaces the primary workspace.
+// cloneWorkspace creates the clone that replaces the primary workspace.
 func (c *call) cloneWorkspace(r record) (string, error) {
 	source := r.primary()
 	if source == "" {
@@ -153,7 +153,7 @@ func (c *call) cloneWorkspace(r record) (string, error) {
 	}
 	// DOC contract 9.4: the clone has the remotes that are not local, and the
 	// host one by which it can fetch. That one is served by a daemon inside;
-	// here it is the folder itself.
+	// here it is the directory itself.
 	if out, err := exec.CommandContext(c.ctx, "git", "-C", source, "remote", "get-url", "origin").Output(); err == nil {
 		if err := c.git("-C", target, "remote", "set-url", "origin", strings.TrimSpace(string(out))); err != nil {
 			return "", err
@@ -165,7 +165,7 @@ func (c *call) cloneWorkspace(r record) (string, error) {
 // remoteOf is the host's name for a clone (DOC contract 9.4).
 func remoteOf(name string) string { return "sandbox-" + name }
 
-// dropClone forgets the remote of a clone; the clone itself goes with the
+// dropClone removes the remote of a clone; the clone itself is removed with the
 // sandbox.
 func (c *call) dropClone(r record) error {
 	if r.Clone == "" {
@@ -181,7 +181,7 @@ func (c *call) git(args ...string) error {
 	return nil
 }
 
-// save makes an image of a sandbox (DOC S3, S13).
+// save creates an image of a sandbox (DOC S3, S13).
 func (c *call) save(verb string, args []string) (int, error) {
 	fs := c.flags(verb)
 	output := fs.StringP("output", "o", "", "")

@@ -1,4 +1,4 @@
-// Package sandboxcli is a stand-in for two closed CLIs that keep agents in
+// Package sandboxcli is a fake of two closed CLIs that keep agents in
 // microVMs, sbx and "docker sandbox", for machines where neither can run. It
 // really runs what it is given: on the host, or in containers.
 //
@@ -122,7 +122,7 @@ func (c *call) run(args []string) (int, error) {
 	return c.sbx(args)
 }
 
-// dropRights makes this process that of the program's owner for good, if the
+// dropRights permanently changes the user of this process to the program's owner, if the
 // program is set-user-ID. So tests that root runs can use process mode.
 func dropRights() error {
 	user, group := os.Geteuid(), os.Getegid()
@@ -202,7 +202,7 @@ func (c *call) command() string {
 func (c *call) print(format string, args ...any) { _, _ = fmt.Fprintf(c.stdout, format, args...) }
 func (c *call) warn(format string, args ...any)  { _, _ = fmt.Fprintf(c.stderr, format, args...) }
 
-// begin does what comes before every verb that touches sandboxes.
+// begin runs before every verb for sandboxes.
 func (c *call) begin() error {
 	if m := c.settings.Mode; m != ModeProcess && m != ModeContainer {
 		return c.fail("this fake knows no mode %q: use %q or %q", m, ModeProcess, ModeContainer)
@@ -224,8 +224,8 @@ func (c *call) begin() error {
 	return nil
 }
 
-// vanish loses all running sandboxes, once (ISSUE #413). It is still said to come
-// until they are gone: who asks meanwhile waits for that.
+// vanish loses all running sandboxes, once (ISSUE #413). The setting is reset afterwards, so
+// that concurrent calls wait.
 func (c *call) vanish() error {
 	var lost error
 	err := Update(c.dir, func(s *Settings) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// secret is that there is a secret. Its value is not kept.
+// secret records that a secret exists, without its value.
 type secret struct {
 	Scope string `json:"scope"` // a sandbox, or "global"
 	Type  string `json:"type"`

@@ -28,7 +28,7 @@ func (s *server) serve(listener *net.UnixListener) {
 	}
 }
 
-// drain waits until clients know how their commands have ended, but not long.
+// drain waits shortly until clients have the exit codes of their commands.
 func (s *server) drain() {
 	done := make(chan struct{})
 	go func() {
@@ -73,7 +73,7 @@ func serveOne(conn *net.UnixConn) {
 	gone := make(chan struct{})
 	go func() {
 		_, _ = conn.Read(make([]byte, 1)) // it sends no more: this is its end
-		// The command does not notice that its output has no reader.
+		// The output of the command is still read.
 		for _, f := range kept {
 			go func() {
 				_, _ = io.Copy(io.Discard, f)
@@ -87,8 +87,8 @@ func serveOne(conn *net.UnixConn) {
 	<-gone
 }
 
-// hold keeps a connection to an engine beyond the end of the client. An old
-// engine would end a command's terminal when the connection breaks off.
+// hold keeps a connection to an engine open after the exit of the client. An old engine would
+// end a command's terminal with the connection.
 func hold(conn *net.UnixConn, engine *os.File) {
 	defer func() { _ = engine.Close() }()
 	_, _ = conn.Read(make([]byte, 1)) // it sends no more: this is its end
@@ -168,7 +168,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// exitCode is what a shell would say.
+// exitCode returns the exit code of a shell.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -22,7 +22,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli/sandboxclitest"
 )
 
-// start begins a call and returns when its command has made a file.
+// start starts a call and waits for a file of its command.
 func (r fixture) start(t *testing.T, ready string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := r.command(t, args...)
@@ -269,7 +269,7 @@ func TestStopEndsExec(t *testing.T) {
 	})
 }
 
-// What a test that was killed leaves behind ends with its folder.
+// The processes of a killed test end when its directory is removed.
 func TestContainersAreRemovedWithTheStateDirectory(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -322,8 +322,8 @@ func BenchmarkList(b *testing.B) {
 	}
 }
 
-// The background process ends soon after the last sandbox, but not before a
-// client knows how its command has ended.
+// The background process ends soon after the last sandbox, but not before a client has the
+// exit code of its command.
 func TestStopReportsTheExitCodeOfExec(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, func(s *settings) { s.Idle = sandboxcli.Duration(100 * time.Millisecond) }) // looks every 5 ms

@@ -12,7 +12,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 )
 
-// DirEnv names the variable with the fake's state folder.
+// DirEnv names the variable with the fake's state directory.
 const DirEnv = "SANDBOX_DOUBLE_DIR"
 
 // Where a sandbox's commands run.
@@ -21,11 +21,10 @@ const (
 	ModeContainer = "container" // in a container for each sandbox
 )
 
-// Settings say how the fake behaves. They are read again at every call, so
-// a test can change them in mid-run. Begin with [Defaults]: the zero value is
-// a fake that is logged out and down.
+// Settings configure the fake. They are read at every call, so that tests can change them.
+// Start with [Defaults]: the zero value is logged out and down.
 type Settings struct {
-	// Version is the version of sbx to be like. The plugin is always v0.13.0.
+	// Version is the version of sbx. The plugin is always v0.13.0.
 	Version string `json:"version"`
 	// Mode is ModeProcess or ModeContainer.
 	Mode string `json:"mode"`
@@ -38,12 +37,12 @@ type Settings struct {
 	LoggedIn          bool `json:"logged_in"`
 	PolicyInitialised bool `json:"policy_initialised"`
 	DaemonUp          bool `json:"daemon_up"`
-	// EngineUp is false when the daemon has lost its engine: lists are empty
+	// EngineUp is false if the daemon has lost its engine: lists are empty
 	// and commands fail until "sbx daemon restart".
 	EngineUp bool `json:"engine_up"`
 
-	// Governed is sbx in an organisation whose policy replaces the rules of its
-	// own that allow something.
+	// Governed is an organization whose policy replaces the user's rules that allow
+	// something.
 	Governed bool `json:"governed,omitempty"`
 
 	// Idle is how long an unused sandbox keeps running: 30 s for sbx
@@ -53,14 +52,14 @@ type Settings struct {
 	Faults Faults `json:"faults"`
 }
 
-// Faults are what can go wrong, each known from the real CLIs.
+// Faults are failures, each known from the real CLIs.
 type Faults struct {
 	// EmptyList makes lists empty and commands fail, as a lost engine does.
 	EmptyList bool `json:"empty_list,omitempty"`
 	// UpdateNotice puts a banner after JSON on stdout.
 	UpdateNotice bool `json:"update_notice,omitempty"`
-	// StartLinesStdout has the lines of a starting daemon on stdout, as on
-	// Windows. They come only when DaemonUp is false.
+	// StartLinesStdout prints the lines of a starting daemon to stdout, as on Windows, if
+	// DaemonUp is false.
 	StartLinesStdout bool `json:"start_lines_stdout,omitempty"`
 	// HangExec makes exec never return. Nothing is run.
 	HangExec bool `json:"hang_exec,omitempty"`
@@ -77,7 +76,7 @@ type Faults struct {
 	// VanishOnSleep removes all running sandboxes once, as if the host had
 	// slept just now.
 	VanishOnSleep bool `json:"vanish_on_sleep,omitempty"`
-	// KVM makes create fail as without hardware virtualisation.
+	// KVM makes create fail as without hardware virtualization.
 	KVM bool `json:"kvm,omitempty"`
 	// Removed is the plugin of Docker Desktop 4.80: a notice for every verb,
 	// with the exit code RemovedExit, on stderr if RemovedStderr is set.
@@ -98,7 +97,7 @@ type Faults struct {
 	// NoLog is the error that reading the network log meets.
 	NoLog string `json:"no_log,omitempty"`
 	// CrashBeforeCreate and CrashAfterCreate kill the client of create before
-	// it did anything, or when it has made the sandbox and said nothing.
+	// it does anything, or after it has created the sandbox and printed nothing.
 	CrashBeforeCreate bool `json:"crash_before_create,omitempty"`
 	CrashAfterCreate  bool `json:"crash_after_create,omitempty"`
 }
@@ -129,8 +128,7 @@ func Defaults() Settings {
 
 func settingsPath(dir string) string { return filepath.Join(dir, "settings.json") }
 
-// Load reads the settings of a state folder. What is missing is as in
-// [Defaults].
+// Load reads the settings of a state directory. [Defaults] are for missing ones.
 func Load(dir string) (Settings, error) {
 	s := Defaults()
 	content, err := os.ReadFile(settingsPath(dir))
@@ -146,7 +144,7 @@ func Load(dir string) (Settings, error) {
 	return s, nil
 }
 
-// Save writes the settings of a state folder at once.
+// Save writes the settings of a state directory at once.
 func (s Settings) Save(dir string) error {
 	content, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -158,8 +156,8 @@ func (s Settings) Save(dir string) error {
 	return nil
 }
 
-// Update changes the settings of a state folder. Calls of the fake that
-// change them (login, for one) do not come between.
+// Update changes the settings of a state directory, locked against calls that change them
+// too, such as login.
 func Update(dir string, change func(*Settings)) error {
 	unlock, err := lockFile(filepath.Join(dir, "settings.lock"))
 	if err != nil {

@@ -41,12 +41,12 @@ type record struct {
 	IdleSince time.Time `json:"idle_since"`
 }
 
-// workspace takes a workspace apart into its path and whether it is read-only.
+// workspace splits a workspace into its path and whether it is read-only.
 func workspace(given string) (path string, readOnly bool) {
 	return strings.CutSuffix(given, ":ro")
 }
 
-// primary is the folder that commands run in, or "".
+// primary is the working directory of commands, or "".
 func (r record) primary() string {
 	if len(r.Workspaces) == 0 {
 		return ""
@@ -55,7 +55,7 @@ func (r record) primary() string {
 	return path
 }
 
-// store keeps the sandboxes of one CLI in a folder.
+// store keeps the sandboxes of one CLI in a directory.
 type store struct{ dir string }
 
 func openStore(dir string) (store, error) {
@@ -71,15 +71,15 @@ func (s store) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// lock keeps others from changing what is not of one sandbox alone.
+// lock locks the state that sandboxes share.
 func (s store) lock() (unlock func(), err error) { return lockFile(s.path("lock")) }
 
-// lockSandbox keeps others from starting, stopping or removing a sandbox.
+// lockSandbox locks a sandbox against starting, stopping and removing.
 func (s store) lockSandbox(name string) (unlock func(), err error) {
 	return lockFile(s.path("locks", name))
 }
 
-// load returns a sandbox, or false if there is none of that name.
+// load returns the sandbox of that name, or false.
 func (s store) load(name string) (record, bool, error) {
 	var r record
 	ok, err := s.readJSON(&r, "sandboxes", name+".json")
@@ -124,7 +124,7 @@ func (s store) forget(r record) error {
 	return nil
 }
 
-// readJSON reads a file of the state, and reports whether it was there.
+// readJSON reads a file of the state, and reports whether it exists.
 func (s store) readJSON(v any, parts ...string) (bool, error) {
 	content, err := os.ReadFile(s.path(parts...))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,8 +139,7 @@ func (s store) readJSON(v any, parts ...string) (bool, error) {
 	return true, nil
 }
 
-// writeJSON replaces a file of the state at once. It is not forced to the
-// disk: the state of a fake need not outlive the machine.
+// writeJSON replaces a file of the state atomically, without fsync.
 func (s store) writeJSON(v any, parts ...string) error {
 	content, err := json.Marshal(v)
 	if err != nil {
@@ -157,8 +156,8 @@ func (s store) writeJSON(v any, parts ...string) error {
 	return nil
 }
 
-// session is a client that is connected to a sandbox. It holds a lock on a
-// file, so that its end is seen however it dies.
+// session is a client that is connected to a sandbox. It holds a lock on a file, which
+// also the end of a killed one releases.
 type session struct {
 	file *os.File
 	path string
@@ -179,8 +178,8 @@ func (s store) beginSession(name string, interactive bool) (session, error) {
 	if interactive {
 		prefix = interactivePrefix
 	}
-	// It gets its name when it is locked: before, it would look like the
-	// session of a dead client.
+	// It is renamed once it is locked: before, it would look like the session of a
+	// dead client.
 	path := s.path("sessions", name, prefix+rand.Text())
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
 	if err != nil {
@@ -195,7 +194,7 @@ func (s store) beginSession(name string, interactive bool) (session, error) {
 	return session{f, path}, nil
 }
 
-// endSession ends a session and notes the time.
+// endSession ends a session and records the time.
 func (s store) endSession(name string, c session) error {
 	unlock, err := s.lockSandbox(name)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leftOver is how long output is waited for that something holds open which
-// the command has left behind. The engine waits that long.
+// leftOver limits the wait for the end of output that a leftover process holds open, as the
+// engine does.
 const leftOver = 2 * time.Second
 
 // pipes runs a command without a terminal.
@@ -71,7 +71,7 @@ func connect(conn *net.UnixConn, req request) ([]*os.File, error) {
 	return ours, err
 }
 
-// pipe makes a pipe whose ends block, as a program expects them to.
+// pipe creates a pipe whose ends block, as programs expect.
 func pipe() (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -124,7 +124,7 @@ func (p processes) terminal(conn *net.UnixConn, req request, g guest) (int, erro
 	return code, err
 }
 
-// followSize keeps a terminal's size that of the user's.
+// followSize copies the size of the user's terminal.
 func (p processes) followSize(master *os.File) {
 	sizes := make(chan os.Signal, 1)
 	signal.Notify(sizes, unix.SIGWINCH)
@@ -134,7 +134,7 @@ func (p processes) followSize(master *os.File) {
 	}
 }
 
-// raw makes the user's terminal pass everything on.
+// raw puts the user's terminal into raw mode.
 func (c *call) raw() (restore func(), err error) {
 	if in, _ := c.terminals(); !in {
 		return func() {}, nil
@@ -146,7 +146,7 @@ func (c *call) raw() (restore func(), err error) {
 	return func() { _ = term.RestoreTerminal(c.stdin.Fd(), state) }, nil
 }
 
-// keys passes input on until the user presses the keys that detach.
+// keys forwards input until the user presses the detach keys.
 func (c *call) keys(to io.Writer, detachKeys []byte, detach chan<- struct{}) {
 	_, err := io.Copy(to, term.NewEscapeProxy(c.stdin, detachKeys))
 	if _, ok := errors.AsType[term.EscapeError](err); ok {

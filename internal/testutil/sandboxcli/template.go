@@ -175,7 +175,7 @@ func (c *call) register(images []loaded) error {
 	})
 }
 
-// readArchive reads what "docker image save" wrote: which images it has.
+// readArchive lists the images in an archive of "docker image save".
 func readArchive(file string) ([]loaded, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -232,7 +232,7 @@ func readManifest(r io.Reader, size int64) ([]loaded, error) {
 	return images, nil
 }
 
-// loadIntoEngine loads an archive and notes what the engine calls its images.
+// loadIntoEngine loads an archive and records the names of its images on the engine.
 func (c *call) loadIntoEngine(file string, images []loaded) error {
 	api, err := c.engine()
 	if err != nil {

@@ -23,7 +23,7 @@ func (r fixture) images(t *testing.T) []image {
 	return got.Images
 }
 
-// archive writes what "docker image save" would, as far as it is looked at.
+// archive writes the parts of a "docker image save" that are read.
 func archive(t *testing.T, path, manifest string) {
 	t.Helper()
 	f, err := os.Create(path)
