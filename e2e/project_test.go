@@ -311,7 +311,7 @@ func TestForeignCacheVolumeIsRejected(t *testing.T) {
 		volume := container.CacheVolume(w.repo)
 		run(t, w.docker("volume", "create", "--label", labelPrefix+"scope.repo="+w.slug, volume)).expect(t, 0)
 		res := w.ralph(t, "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: the name "+volume+" is taken by a volume that docker-ralph did not make"))
+		assert.Check(t, is.Contains(res.stderr, "Error: the name "+volume+" is in use by a volume that docker-ralph did not create"))
 		run(t, w.docker("volume", "rm", volume)).expect(t, 0)
 		w.ok(t, "task", "list")
 	})

@@ -298,7 +298,7 @@ func TestForeignContainerIsNotUsed(t *testing.T) {
 		foreign := w.foreignContainer(t, name)
 		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}} {
 			res := w.ralph(t, args...).expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "Error: the name "+name+" is taken by a container that docker-ralph did not make"))
+			assert.Check(t, is.Contains(res.stderr, "Error: the name "+name+" is in use by a container that docker-ralph did not create"))
 		}
 		assert.Equal(t, run(t, w.docker("inspect", "--format", "{{.Id}}", name)).expect(t, 0).stdout, foreign)
 	})

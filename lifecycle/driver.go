@@ -7,15 +7,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/gitsync"
-
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // State is the state of a sandbox when a driver looked it up.
@@ -265,6 +266,11 @@ var ErrDetached = errors.New("detached")
 // docker-ralph did not create.
 type ForeignError struct{ Name, What string }
 
+// Foreign returns a [ForeignError] with a hint.
+func Foreign(name, what string) error {
+	return hint.Wrap(&ForeignError{name, what}, "rename or remove it")
+}
+
 func (e *ForeignError) Error() string {
-	return "the name " + e.Name + " is taken by " + e.What + " that docker-ralph did not make: it is left alone. Rename or remove it, then try again"
+	return fmt.Sprintf("the name %s is in use by %s that docker-ralph did not create", e.Name, e.What)
 }

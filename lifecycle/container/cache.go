@@ -51,7 +51,7 @@ func (d *Driver) createCache(ctx context.Context, spec lifecycle.Spec, l map[str
 	}
 	// VolumeCreate does not change an existing volume.
 	if has := res.Volume.Labels; has[engine.LabelCreatedBy] != engine.CreatedBy || has[labelRoot] != spec.Cache {
-		return nil, &lifecycle.ForeignError{Name: name, What: "a volume"}
+		return nil, lifecycle.Foreign(name, "a volume")
 	}
 	l[labelCache] = name
 	return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, nil

@@ -139,7 +139,7 @@ func (d *Driver) makeSockets(ctx context.Context, sandbox string) error {
 		return fmt.Errorf("creating the volume %s: %w", name, err)
 	}
 	if made.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
-		return &lifecycle.ForeignError{Name: name, What: "a volume"}
+		return lifecycle.Foreign(name, "a volume")
 	}
 	return nil
 }

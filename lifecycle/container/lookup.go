@@ -40,7 +40,7 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 		return lifecycle.Sandbox{Name: name, State: lifecycle.NotFound}, nil
 	}
 	if !isSandbox(c.Config.Labels, name) {
-		return lifecycle.Sandbox{}, &lifecycle.ForeignError{Name: name, What: "a container"}
+		return lifecycle.Sandbox{}, lifecycle.Foreign(name, "a container")
 	}
 	sb := fromLabels(c.ID, c.Config.Labels)
 	sb.State = lifecycle.Unknown

@@ -195,7 +195,7 @@ func parseNetworks(all []network.Summary) (engineNetworks, error) {
 	for _, n := range all {
 		if n.Name == egressNetwork && engineNets.egress == "" {
 			if n.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
-				return engineNetworks{}, &lifecycle.ForeignError{Name: egressNetwork, What: "a network"}
+				return engineNetworks{}, lifecycle.Foreign(egressNetwork, "a network")
 			}
 			engineNets.egress = n.ID
 		} else if n.Name == egressNetwork && n.Labels[engine.LabelCreatedBy] == engine.CreatedBy {

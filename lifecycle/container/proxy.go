@@ -105,7 +105,7 @@ func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent cont
 	}
 	if found {
 		if l := c.Config.Labels; l[engine.LabelCreatedBy] != engine.CreatedBy || l[engine.LabelSandbox] != sb.Name {
-			return "", false, &lifecycle.ForeignError{Name: proxyName(sb.Name), What: "a container"}
+			return "", false, lifecycle.Foreign(proxyName(sb.Name), "a container")
 		}
 		if isCurrent(c, run, image) && !d.staleProxy(sb, agent, c, e) {
 			return c.ID, true, nil

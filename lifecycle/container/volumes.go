@@ -21,7 +21,7 @@ func (d *Driver) HasVolume(ctx context.Context, name string) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("inspecting the volume %s: %w", name, err)
 	case res.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy:
-		return false, &lifecycle.ForeignError{Name: name, What: "a volume"}
+		return false, lifecycle.Foreign(name, "a volume")
 	}
 	return true, nil
 }

@@ -75,7 +75,7 @@ func RemovePart(ctx context.Context, api API, name, sandbox string) error {
 		return err
 	}
 	if l := c.Config.Labels; l[LabelCreatedBy] != CreatedBy || l[LabelSandbox] != sandbox {
-		return &lifecycle.ForeignError{Name: name, What: "a container"}
+		return lifecycle.Foreign(name, "a container")
 	}
 	return RemoveContainer(ctx, api, c.ID)
 }
