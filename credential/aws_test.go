@@ -17,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// Values that may appear nowhere but in the result.
+// Values that only the result may contain.
 const (
 	theSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 	theToken  = "IQoJb3JpZ2luX2VjEXAMPLETOKEN=="
@@ -35,8 +35,7 @@ const (
 	identity = `{"UserId": "A", "Account": "1", "Arn": "arn:aws:iam::1:user/a"}`
 )
 
-// fakeAWS is a scripted aws: a shell script that does what the first of its
-// cases says, and writes down how it was called.
+// fakeAWS is a shell script that runs the first matching of its cases and records its calls.
 type fakeAWS struct{ folder string }
 
 // newFakeAWS puts the program first in PATH. A case is a line of shell.
@@ -69,10 +68,10 @@ func (f fakeAWS) lines(t *testing.T, name string) []string {
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
 }
 
-// says is a case that prints text and succeeds.
+// says returns a case that prints text and succeeds.
 func says(text string) string { return "cat <<'END'\n" + text + "\nEND\n" }
 
-// fails is a case that prints text to stderr and ends with a code.
+// fails returns a case that prints text to stderr and exits with a code.
 func fails(code, text string) string { return "cat >&2 <<'END'\n" + text + "\nEND\nexit " + code }
 
 func hidden(t *testing.T, text string) {
@@ -199,7 +198,7 @@ func TestAWSHelperOutlivesAWS(t *testing.T) {
 	begun := time.Now()
 	_, err := Bedrock{LookupEnv: lookup()}.Environment(t.Context())
 	assert.NilError(t, err)
-	assert.Assert(t, time.Since(begun) < 15*time.Second, "nobody waits for the helper")
+	assert.Assert(t, time.Since(begun) < 15*time.Second, "it waits for the helper")
 }
 
 func TestAWSCannotBeStarted(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// lookup answers from pairs of names and values.
+// lookup returns a lookup function for pairs of names and values.
 func lookup(pairs ...string) func(string) (string, bool) {
 	env := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -25,7 +25,7 @@ func lookup(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) { v, ok := env[name]; return v, ok }
 }
 
-// write makes a file of .claude below a folder, unless text is empty.
+// write creates a file in .claude, unless text is empty.
 func write(t *testing.T, folder, name, text string) string {
 	t.Helper()
 	path := filepath.Join(folder, ".claude", name)
@@ -61,7 +61,7 @@ func TestBedrockOrigin(t *testing.T) {
 		{"nor can a later one", "", on, off, off, "local"},
 		{"the user is named before the repository", "", on, on, on, "user"},
 		{"malformed", "", "{", "[]", `{"env":[]}`, ""},
-		{"malformed says nothing about the others", "", "{", on, "null", "project"},
+		{"a malformed file is ignored", "", "{", on, "null", "project"},
 		{"true is not 1", "", `{"env":{"CLAUDE_CODE_USE_BEDROCK":true}}`, "", "", ""},
 		{"outside of env", "", `{"CLAUDE_CODE_USE_BEDROCK":"1"}`, "", "", ""},
 		{"too large", "", strings.Repeat(" ", settingsLimit) + on, "", "", ""},

@@ -2,10 +2,9 @@ package credential
 
 import "strings"
 
-// BedrockHosts are the hosts that claude asks its model at, with what
-// [Bedrock.Environment] has returned: the model itself, and the list of models
-// (AWS General Reference, Amazon Bedrock endpoints). There are none without a
-// region.
+// BedrockHosts returns the hosts that claude needs with the result of
+// [Bedrock.Environment]: those of models, and of the list of models (AWS General Reference,
+// Amazon Bedrock endpoints). Without a region there are none.
 func BedrockHosts(environment []string) []string {
 	for _, entry := range environment {
 		region, found := strings.CutPrefix(entry, "AWS_REGION=")

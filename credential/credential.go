@@ -25,8 +25,8 @@ func Names(agent string) []string {
 	}
 }
 
-// Collect returns KEY=value pairs for those of the names that are set, each
-// once, in order. Values are secret.
+// Collect returns KEY=value pairs for the names that are set, each once, in order. Values
+// are secret.
 func Collect(names []string, lookup func(string) (string, bool)) []string {
 	var env, seen []string
 	for _, name := range names {

@@ -25,8 +25,8 @@ var (
 	gitSSH  = lazyregexp.New(`^(?:[A-Za-z0-9._-]+@)?([A-Za-z0-9][A-Za-z0-9.-]+):([^:@?#\s/][^:@?#\s]*)$`)
 )
 
-// ParseGitRemote reads the URL of a remote: an https one, or one for ssh, whose
-// host is then taken to have the same repository under https.
+// ParseGitRemote parses the URL of a remote: https, or ssh, whose host is expected to serve
+// the same repository over https.
 func ParseGitRemote(raw string) (GitRemote, bool) {
 	if m := gitSSH().FindStringSubmatch(raw); m != nil && !strings.Contains(raw, "://") {
 		raw = "ssh://" + m[1] + "/" + m[2]
@@ -54,11 +54,11 @@ func ParseGitRemote(raw string) (GitRemote, bool) {
 	return GitRemote{Host: host, Path: path, bare: !dotGit}, true
 }
 
-// gitPrefix is where the proxy has the route to a repository.
+// gitPrefix is the path of the route to a repository.
 const gitPrefix = "/git"
 
-// Route lets git use a token for this repository, and for nothing else: to
-// fetch, and with push to push.
+// Route returns a route that adds a token to requests for this repository only: to fetch and,
+// with push, to push.
 func (r GitRemote) Route(token GitToken, push bool) egress.Route {
 	endpoints := []string{"/info/refs", "/git-upload-pack"}
 	if push {
@@ -77,9 +77,8 @@ func (r GitRemote) Route(token GitToken, push bool) egress.Route {
 	}
 }
 
-// Settings are names and values of git's configuration that lead git to the
-// route, which the proxy has below the URL base, by whichever address the
-// repository is named. There is no secret in them.
+// Settings returns git settings, without secrets, that replace all URLs of the repository by
+// the route below the URL base.
 func (r GitRemote) Settings(base string) [][2]string {
 	name, _, _ := strings.Cut(r.Host, ":")
 	endings := []string{".git"}

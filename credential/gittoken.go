@@ -30,14 +30,13 @@ type GitTokens struct {
 	limit time.Duration // timeout of git; 0 for the default
 }
 
-// ErrNoGitToken says that there is no token.
+// ErrNoGitToken means that there is no token.
 var ErrNoGitToken = errors.New("git and the environment have none")
 
 // gitLimit bounds one call of git, whose helpers may prompt.
 const gitLimit = 20 * time.Second
 
-// gitVariables are the variables with tokens for a host, and the user that is
-// sent with them.
+// gitVariables are the variables with tokens for a host, and their user.
 func gitVariables(host string) (user string, names []string) {
 	switch host {
 	case "github.com":
@@ -89,7 +88,7 @@ func (g GitTokens) stored(ctx context.Context, r GitRemote) (GitToken, error) {
 	return parseGitToken(out.String(), time.Now())
 }
 
-// parseGitToken reads what "git credential fill" prints.
+// parseGitToken parses the output of "git credential fill".
 func parseGitToken(text string, now time.Time) (GitToken, error) {
 	var t GitToken
 	for line := range strings.Lines(text) {

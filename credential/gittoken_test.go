@@ -77,7 +77,7 @@ func TestGitRoute(t *testing.T) {
 	}
 }
 
-// fakeGit is a git that does what the script says.
+// fakeGit is a git that runs a script.
 func fakeGit(t *testing.T, script string) string {
 	t.Helper()
 	return fs.NewFile(t, "git", fs.WithContent("#!/bin/sh\n"+script), fs.WithMode(0o755)).Path()
@@ -131,7 +131,7 @@ printf 'protocol=https\nhost=git.example:8443\nusername=una\npassword=p=w\n'`, o
 	}
 }
 
-// The real git asks nobody.
+// The real git does not prompt.
 func TestGitTokenDoesNotPrompt(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -13,7 +13,7 @@ import (
 	"gotest.tools/v3/fs"
 )
 
-// The Keychain is asked as Claude Code fills it, and only when there is no file.
+// The Keychain is read only without a file.
 func TestSignInFromKeychain(t *testing.T) {
 	login := func(ends time.Time) string {
 		return fmt.Sprintf(`{"claudeAiOauth":{"accessToken":"sk-keychain","refreshToken":"sk-refresh","expiresAt":%d}}`, ends.UnixMilli())

@@ -13,7 +13,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// Routed is how an agent reaches its model through a proxy of ours. It contains keys.
+// Routed has the routes and variables of an agent that uses its model through the proxy. It
+// contains keys.
 type Routed struct {
 	// Routes are for the proxy, with the keys.
 	Routes []egress.Route

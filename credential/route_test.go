@@ -20,7 +20,7 @@ func lookupIn(set map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) { v, ok := set[name]; return v, ok }
 }
 
-// routeLine is a route in a line, with its secrets.
+// routeLine formats a route, with its secrets.
 func routeLine(r egress.Route) string {
 	line := r.Prefix + " -> " + r.Target
 	if r.Own {
@@ -44,7 +44,7 @@ func TestExposedKeys(t *testing.T) {
 	} {
 		got := ExposedKeys(agent)
 		assert.Check(t, len(got) == len(want) && slices.Equal(got, want), "%s: %v", agent, got)
-		// What goes in is what the router says goes in.
+		// The router exposes the same.
 		all := func(name string) (string, bool) {
 			if !holdsKey(name) {
 				return "", false
@@ -68,22 +68,22 @@ func TestRoute(t *testing.T) {
 		paths       []string // of the first route
 		inside      []string
 		exposed     []string
-		led         []string
+		agentEnv    []string
 	}{
 		{
 			name: "claude, key", agent: "claude", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1"},
 			routes: []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"}, paths: claudePaths,
-			led: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, token before key", agent: "claude", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "sk-2", "CLAUDE_CODE_OAUTH_TOKEN": "sk-3"},
 			routes: []string{"/anthropic -> https://api.anthropic.com Authorization=Bearer sk-2"}, paths: claudePaths,
-			led: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			agentEnv: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, subscription", agent: "claude", env: map[string]string{"CLAUDE_CODE_OAUTH_TOKEN": " sk-3\n"},
 			routes: []string{"/anthropic -> https://api.anthropic.com Authorization=Bearer sk-3"}, paths: claudePaths,
-			led: []string{"CLAUDE_CODE_OAUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			agentEnv: []string{"CLAUDE_CODE_OAUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, own endpoint and headers", agent: "claude",
@@ -92,17 +92,17 @@ func TestRoute(t *testing.T) {
 				"ANTHROPIC_CUSTOM_HEADERS": "x-gateway: sk-4\nanthropic-beta: new\n",
 			},
 			routes: []string{"/anthropic -> http://192.168.1.5:8000/claude own X-Api-Key=sk-1 X-Gateway=sk-4"}, paths: append(claudePaths, "/extra"),
-			led: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_CUSTOM_HEADERS=anthropic-beta: new", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_CUSTOM_HEADERS=anthropic-beta: new", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, headers only", agent: "claude", env: map[string]string{"ANTHROPIC_CUSTOM_HEADERS": "X-Gateway: sk-4"},
 			routes: []string{"/anthropic -> https://api.anthropic.com X-Gateway=sk-4"}, paths: claudePaths,
-			led: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			agentEnv: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, own endpoint without a key", agent: "claude", env: map[string]string{"ANTHROPIC_BASE_URL": "http://192.168.1.5:8000"},
 			routes: []string{"/anthropic -> http://192.168.1.5:8000 own"}, paths: append(claudePaths, "/extra"),
-			led: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			agentEnv: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, the key is named", agent: "claude", named: []string{"ANTHROPIC_API_KEY", "MINE"},
@@ -113,14 +113,14 @@ func TestRoute(t *testing.T) {
 			name: "claude, another is named", agent: "claude", named: []string{"MINE", "ANTHROPIC_AUTH_TOKEN"},
 			env:    map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "", "MINE": "m"},
 			inside: []string{"MINE=m"}, paths: claudePaths,
-			routes: []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"},
-			led:    []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			routes:   []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"},
+			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, the endpoint is named", agent: "claude", named: []string{"ANTHROPIC_BASE_URL"},
 			env:    map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "http://192.168.1.5:8000"},
 			routes: []string{"/anthropic -> http://192.168.1.5:8000 own X-Api-Key=sk-1"}, paths: append(claudePaths, "/extra"),
-			led: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, endpoint and key are named", agent: "claude", named: []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"},
@@ -130,12 +130,12 @@ func TestRoute(t *testing.T) {
 		{
 			name: "codex", agent: "codex", env: map[string]string{"OPENAI_API_KEY": "sk-1", "CODEX_ACCESS_TOKEN": "sk-2"},
 			routes: []string{"/openai -> https://api.openai.com/v1 Authorization=Bearer sk-1"}, paths: openAI,
-			led: []string{"OPENAI_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
+			agentEnv: []string{"OPENAI_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
 		},
 		{
 			name: "codex, own endpoint", agent: "codex", env: map[string]string{"OPENAI_API_KEY": "sk-1", "CODEX_API_KEY": "sk-2", "OPENAI_BASE_URL": "https://gateway.example/v1"},
 			routes: []string{"/openai -> https://gateway.example/v1 own Authorization=Bearer sk-2"}, paths: append(openAI, "/extra"),
-			led: []string{"CODEX_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
+			agentEnv: []string{"CODEX_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
 		},
 		{name: "codex, access token", agent: "codex", env: map[string]string{"CODEX_ACCESS_TOKEN": "sk-2"}, inside: []string{"CODEX_ACCESS_TOKEN=sk-2"}, exposed: []string{"CODEX_ACCESS_TOKEN"}},
 		{
@@ -143,7 +143,7 @@ func TestRoute(t *testing.T) {
 			routes: []string{"/anthropic -> https://api.anthropic.com/v1 X-Api-Key=sk-2", "/openai -> https://api.openai.com/v1 Authorization=Bearer sk-1"},
 			paths:  []string{"/messages", "/models"},
 			inside: []string{"GEMINI_API_KEY=sk-3"}, exposed: []string{"GEMINI_API_KEY"},
-			led: []string{"ANTHROPIC_API_KEY=proxy-managed", "OPENAI_API_KEY=proxy-managed", `OPENCODE_CONFIG_CONTENT={"provider":{"anthropic":{"options":{"baseURL":"` + base +
+			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "OPENAI_API_KEY=proxy-managed", `OPENCODE_CONFIG_CONTENT={"provider":{"anthropic":{"options":{"baseURL":"` + base +
 				`/anthropic"}},"openai":{"options":{"baseURL":"` + base + `/openai"}}}}`},
 		},
 		{
@@ -168,9 +168,9 @@ func TestRoute(t *testing.T) {
 			}
 			assert.DeepEqual(t, got.Inside, tc.inside)
 			assert.DeepEqual(t, got.Exposed, tc.exposed)
-			led := got.Environment(base)
-			assert.DeepEqual(t, led, tc.led)
-			assert.Check(t, !strings.Contains(strings.Join(led, "\n"), "sk-"), "a key is told to the agent")
+			agentEnv := got.Environment(base)
+			assert.DeepEqual(t, agentEnv, tc.agentEnv)
+			assert.Check(t, !strings.Contains(strings.Join(agentEnv, "\n"), "sk-"), "the agent has a key")
 			shown := fmt.Sprintf("%+v", got.Routes)
 			assert.Check(t, !strings.Contains(shown, "sk-"), shown)
 		})
@@ -268,8 +268,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// Whatever the headers are, none of them is told to the agent but the API's own,
-// and each can be sent.
+// The agent gets no headers but those of the API, and all can be sent.
 func FuzzSplitHeaders(f *testing.F) {
 	for _, seed := range []string{"X-A: b", "a: b\nanthropic-beta: c", "a", ":", "a:\n", "Anthropic-X : y\r\n", "x\x00: y"} {
 		f.Add(seed)

@@ -14,13 +14,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// someKey looks like one.
+// someKey has the format of a key.
 const someKey = "sk-ant-" + "0123456789" + "abcdefghij"
 
 func none(string) (string, bool) { return "", false }
 
-// home makes a home directory with these files. A content "-> x" is a symbolic
-// link to x.
+// home creates a home directory with these files. The content "-> x" is a symbolic link to x.
 func home(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,8 +35,8 @@ func home(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// laidOut returns the files that a sandbox would see.
-func laidOut(t *testing.T, f *Files) map[string]string {
+// staged returns the files that a sandbox would see.
+func staged(t *testing.T, f *Files) map[string]string {
 	t.Helper()
 	staging := StagingOf(t.TempDir(), "container", "sb")
 	assert.NilError(t, MakeShown(staging.Shown()))
@@ -112,7 +111,7 @@ func TestCollect(t *testing.T) {
 		t.Run(tc.agent, func(t *testing.T) {
 			found, err := Collect(tc.agent, home(t, tc.files), none)
 			assert.NilError(t, err)
-			assert.DeepEqual(t, laidOut(t, found), tc.want)
+			assert.DeepEqual(t, staged(t, found), tc.want)
 			said := strings.Join(found.Notes, "\n")
 			assert.Equal(t, len(found.Notes), len(tc.notes), said)
 			for _, want := range tc.notes {
@@ -127,7 +126,7 @@ func TestCollectFromOtherDirectories(t *testing.T) {
 	lookup := func(name string) (string, bool) { return filepath.Join(dir, "mine"), name == "CLAUDE_CONFIG_DIR" }
 	found, err := Collect("claude", dir, lookup)
 	assert.NilError(t, err)
-	assert.DeepEqual(t, laidOut(t, found), map[string]string{".claude/CLAUDE.md": "x"})
+	assert.DeepEqual(t, staged(t, found), map[string]string{".claude/CLAUDE.md": "x"})
 
 	found, err = Collect("claude", dir, none)
 	assert.NilError(t, err)
@@ -137,7 +136,7 @@ func TestCollectFromOtherDirectories(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, found.Empty())
 
-	// A file in the folder's place cannot be read as one, for root neither.
+	// A file instead of the directory is unreadable for root, too.
 	_, err = Collect("claude", home(t, map[string]string{".claude": "a file"}), none)
 	assert.ErrorContains(t, err, "reading your settings of claude: ")
 	assert.Assert(t, cmp.Contains(strings.Join(hint.Of(err), ""), "--no-host-config"))

@@ -10,10 +10,10 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// plainKey is one that nobody knows by its looks.
+// plainKey has no well-known format.
 const plainKey = "q7Wz0RkV" + "b2Lm9Xc4"
 
-// inList puts texts where servers of tools have their arguments.
+// inList returns settings of a tool server with these arguments.
 func inList(t *testing.T, texts ...string) []byte {
 	t.Helper()
 	var content bytes.Buffer
@@ -132,7 +132,7 @@ func TestHarmlessArgumentsAreKept(t *testing.T) {
 	}
 }
 
-// Whatever a document looks like, no well-known key in it gets through.
+// No well-known key in a document is copied.
 func FuzzClean(f *testing.F) {
 	for _, seed := range []string{`{"a":["x"]}`, `{"env":{"A":"b"}}`, "[a]\nb = 1\n", `[[["x"]]]`, `"x"`, "{"} {
 		f.Add(seed, true)
@@ -150,8 +150,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// Whatever stands around it, a key of no known look does not get through where it
-// is told by a name what it is.
+// A key without a well-known format is not copied if it has the name of a secret.
 func FuzzCleanOfPlainKeys(f *testing.F) {
 	for _, seed := range []string{"", "--verbose", "npx -y", "https://host", "$T", "a=b", "it's", `"`, "-H", "X: y", "<a>", `\`} {
 		f.Add(seed, "", true)

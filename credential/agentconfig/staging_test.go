@@ -38,11 +38,10 @@ func TestPut(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(staging.Shown(), second, ".claude", "CLAUDE.md"))
 	assert.NilError(t, err)
 	assert.Equal(t, string(content), "one")
-	assert.Equal(t, len(laidOut(t, &Files{})), 0)
+	assert.Equal(t, len(staged(t, &Files{})), 0)
 }
 
-// A program for sandboxes that lets them write to the folder lets them reach
-// nothing else by it.
+// Sandboxes that can write to the directory cannot use it to write elsewhere.
 func TestPutDoesNotFollowLinks(t *testing.T) {
 	staging, outside := StagingOf(t.TempDir(), "sbx", "sb"), t.TempDir()
 	target := filepath.Join(outside, "kept")
@@ -62,8 +61,8 @@ func TestPutDoesNotFollowLinks(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-// Whoever a sandbox's commands run as can read what is laid out, and run what the
-// user can; other users of the host get nowhere near.
+// Every user in a sandbox can read the files, and run those that the user can; other users
+// of the host have no access.
 func TestPermissionsOfStaging(t *testing.T) {
 	skip.If(t, runtime.GOOS == "windows", "there are no such permissions")
 	staging := StagingOf(t.TempDir(), "container", "sb")

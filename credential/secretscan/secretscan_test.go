@@ -16,7 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
-// key is put together here, or this file would be found itself.
+// key is concatenated, so that this file has no finding.
 var key = "AKIA" + "QYLPMN5HHHFPZAM2"
 
 func scanner(t *testing.T, e engines.Engine) Scanner {
@@ -27,7 +27,7 @@ func scanner(t *testing.T, e engines.Engine) Scanner {
 	}
 }
 
-// What the repository says about the scanner does not count.
+// Settings of the repository for the scanner are ignored.
 func TestRepositoryCannotDisableFindings(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		tree := fs.NewDir(t, "tree",
@@ -62,7 +62,7 @@ func TestUnreadableFileIsAnError(t *testing.T) {
 	})
 }
 
-// missing is an engine that does not have the image.
+// missing is an engine without the image.
 type missing struct{ API }
 
 type notFound struct{ error }
@@ -107,7 +107,7 @@ func FuzzParseReport(f *testing.F) {
 	})
 }
 
-// The tests use the version that users get.
+// Tests and users have the same version.
 func TestVersionMatchesTheScripts(t *testing.T) {
 	versions, err := os.ReadFile("../../scripts/versions")
 	assert.NilError(t, err)

@@ -68,7 +68,7 @@ func publicOf(t testing.TB, private any) Key {
 	return Key{s.PublicKey()}
 }
 
-// blob is what is signed, in the format of PROTOCOL.sshsig.
+// blob returns data to sign in the format of PROTOCOL.sshsig.
 func blob(namespace, reserved, hash string, digest []byte) []byte {
 	return append([]byte("SSHSIG"), ssh.Marshal(struct {
 		Namespace, Reserved, Hash string
@@ -189,7 +189,7 @@ func TestOnlyTheKeyIsListed(t *testing.T) {
 	assert.NilError(t, errors.Join(client.Close(), server.Close()))
 }
 
-// An agent that is locked, gone, or has lost the key says no.
+// An agent that is locked, not running or without the key does not sign.
 func TestRejectedAgentRequests(t *testing.T) {
 	key, private := newKey(t)
 	socket, ring := userAgent(t, private)
@@ -210,7 +210,7 @@ func TestRejectedAgentRequests(t *testing.T) {
 	assert.Check(t, is.ErrorContains(Agent("").Check(t.Context(), key), "SSH_AUTH_SOCK is not set"))
 }
 
-// Whatever is asked, what is signed is git's.
+// Only git's data is signed.
 func FuzzAnswer(f *testing.F) {
 	key, private := newKey(f)
 	socket, _ := userAgent(f, private)

@@ -33,7 +33,7 @@ func TestServe(t *testing.T) {
 	dir := Dir(t.TempDir(), "ralph-a-b")
 	assert.Equal(t, Dir("/s", "a") == Dir("/s", "b"), false)
 
-	// What was killed has left its socket; what somebody has just made stays.
+	// Sockets of killed commands are removed, new ones are kept.
 	assert.NilError(t, MakeDir(dir, uid, gid))
 	for _, name := range []string{"old", "new"} {
 		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, name)})
@@ -73,7 +73,7 @@ func TestServe(t *testing.T) {
 	_, err = long.Read(make([]byte, 1))
 	assert.Equal(t, err, io.EOF)
 
-	// Those who connect and say nothing are not left when it stops.
+	// Idle connections are closed at the end.
 	for range maxConnections + 2 {
 		dial(t, filepath.Join(dir, name))
 	}
@@ -93,7 +93,7 @@ func TestLongPathIsRejected(t *testing.T) {
 	assert.ErrorContains(t, err, "DOCKER_CONFIG")
 }
 
-// Root works for the owner of the work tree, as whom commands in the sandbox run.
+// For root, the socket belongs to the owner of the worktree, the user of the sandbox.
 func TestSocketBelongsToTheUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file away")

@@ -33,8 +33,7 @@ func TestWithoutDocker(t *testing.T) {
 	assert.ErrorContains(t, err, "docker is not on PATH")
 }
 
-// Each failure has the remedy that mends it, and none means that there is no
-// such sandbox.
+// Each failure has its remedy, and none means that the sandbox does not exist.
 func TestExplainPluginFailures(t *testing.T) {
 	d := New(DockerSandbox, Options{})
 	for _, tc := range []struct {

@@ -217,7 +217,7 @@ func find(entries []Entry, name string) (Entry, bool) {
 
 // found combines a listed sandbox with its record.
 func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, error) {
-	foreign := lifecycle.Foreign(entry.Name, "a sandbox of " + d.name)
+	foreign := lifecycle.Foreign(entry.Name, "a sandbox of "+d.name)
 	if !known {
 		return lifecycle.Sandbox{}, foreign
 	}

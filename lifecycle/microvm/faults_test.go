@@ -20,8 +20,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// exec runs a shell script in a sandbox. Process trees see each other's
-// dispatches, so each has an ID of its own.
+// exec runs a shell script in a sandbox, with a unique ID: process trees see each other's
+// dispatches.
 func (b *fixture) exec(t *testing.T, sb lifecycle.Sandbox, script string) (code int, out string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -31,8 +31,7 @@ func (b *fixture) exec(t *testing.T, sb lifecycle.Sandbox, script string) (code 
 	return code, stdout.String(), err
 }
 
-// What the programs are known to print around and in their
-// lists changes nothing.
+// Known additions to the output of the programs are ignored.
 func TestUnusualOutput(t *testing.T) {
 	parallelUnlessSubprocess(t)
 	forEachDriver(t, func(t *testing.T, kind string) {
@@ -71,8 +70,7 @@ func tryUnusualOutput(t *testing.T, kind string) {
 	}
 }
 
-// Whatever goes wrong is told apart, with what mends
-// it, and never taken for "there is no sandbox".
+// Each failure has its own error and hint, and none means that the sandbox does not exist.
 func TestFaultIsNotNotFound(t *testing.T) {
 	parallelUnlessSubprocess(t)
 	forEachDriver(t, func(t *testing.T, kind string) {
@@ -140,8 +138,7 @@ func tryFaults(t *testing.T, kind string) {
 	}
 }
 
-// The program says there is nothing, and we know
-// better.
+// An empty list does not mean that a recorded sandbox does not exist.
 func TestEmptyListIsUnknownState(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -176,7 +173,7 @@ func TestEmptyListIsUnknownState(t *testing.T) {
 	})
 }
 
-// A list that shows others is believed.
+// A list with other sandboxes is trusted.
 func TestListWithOthersMeansNotFound(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -229,8 +226,7 @@ func TestCreateFails(t *testing.T) {
 	}
 }
 
-// The client of the program dies before or after it
-// has made the sandbox, and we do not know which.
+// The program's client dies before or after it has created the sandbox.
 func TestCrashDuringCreate(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -268,7 +264,7 @@ func TestCrashDuringCreate(t *testing.T) {
 	}
 }
 
-// Somebody else has made one of our name.
+// A sandbox of that name without a record is not used.
 func TestForeignSandbox(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -294,7 +290,7 @@ func TestForeignSandbox(t *testing.T) {
 	})
 }
 
-// Nothing that we do ourselves waits for ever.
+// Hidden commands have timeouts.
 func TestHangingExec(t *testing.T) {
 	parallelUnlessSubprocess(t)
 	forEachDriver(t, func(t *testing.T, kind string) {
@@ -324,8 +320,7 @@ func TestHangingExec(t *testing.T) {
 	})
 }
 
-// What is in the sandbox is not what we put there, or an
-// older one.
+// Another ralph in the sandbox, or an older one, is replaced.
 func TestRalphIsReinstalled(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -345,7 +340,7 @@ func TestRalphIsReinstalled(t *testing.T) {
 		code, err = b.driver.Exec(t.Context(), sb, lifecycle.Process{ID: rand.Text(), Args: []string{"ralph", "version"}, Dir: spec.Root})
 		assert.NilError(t, err)
 		assert.Equal(t, code, 0)
-		// An older version's marker.
+		// The marker of an older version.
 		_, _, err = b.exec(t, sb, `echo '{"version":"old","hash":"00","path":"x"}' > ~/.ralph/.bootstrapped; echo old > ~/.local/bin/ralph.new; mv ~/.local/bin/ralph.new ~/.local/bin/ralph; chmod 755 ~/.local/bin/ralph`)
 		assert.NilError(t, err)
 		spec.Version = "newer"
@@ -356,7 +351,7 @@ func TestRalphIsReinstalled(t *testing.T) {
 	})
 }
 
-// What was prepared is not there after all.
+// A prepared sandbox has lost its mount.
 func TestMissingMountIsRecreated(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -375,8 +370,7 @@ func TestMissingMountIsRecreated(t *testing.T) {
 	})
 }
 
-// A plugin that ignores that a mount is read-only
-// lets an agent write to it.
+// An agent may have written to the mount: the plugin may ignore that it is read-only.
 func TestMountedRalphIsVerified(t *testing.T) {
 	if inSubprocess(t) {
 		return

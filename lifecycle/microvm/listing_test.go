@@ -9,7 +9,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Oddities that were recorded of the real programs (contract, section 6).
+// Output of the real programs (contract, section 6).
 const (
 	full = `{"sandboxes":[
   {"name":"demo","id":"9b6dbdf3-2ef4-47cb-8f55-55b26a790c8b","agent":"shell","status":"running",
@@ -76,7 +76,7 @@ func TestRootOfAnEntry(t *testing.T) {
 	assert.Equal(t, Entry{Workspaces: []string{"/a:ro", "/b"}}.Root(), "/a")
 }
 
-// FuzzParseListing: never a panic, and never a state that was not said.
+// FuzzParseListing checks that invalid output is an error and states are those of the output.
 func FuzzParseListing(f *testing.F) {
 	for _, seed := range []string{full, pluginList, starts + full + notice, `{"sandboxes":[]}`, `[]`, `{"sandboxes":null}`, full[:120], "{}", "{\"sandboxes\":[{\"name\":\"a\",\"status\":\"running\"}]} {", "\n{\n}"} {
 		f.Add([]byte(seed))

@@ -21,7 +21,7 @@ func TestImages(t *testing.T) {
 	assert.NilError(t, err)
 	assert.DeepEqual(t, images, map[string]string{"a": "image:1", "b": "image:2"})
 
-	// One that cannot be read may well be of a sandbox that is there.
+	// The sandbox of an unreadable record may exist.
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "microvms", "sbx", "d.json"), []byte("{"), 0o600))
 	_, err = Images(dir, "sbx")
 	assert.ErrorContains(t, err, "reading the record of the sandbox d")

@@ -37,8 +37,7 @@ func entries(t *testing.T, rules ...string) (all []egress.Entry) {
 	return all
 }
 
-// newRestricted makes the sandbox of a policy. In sbx nothing is allowed beyond it, but
-// for what rules say.
+// newRestricted creates a sandbox with a policy. The global policy of sbx denies everything.
 func newRestricted(t *testing.T, kind string, e lifecycle.Egress, rules ...string) (*restricted, error) {
 	t.Helper()
 	w := &restricted{fixture: newFixture(t, kind, func(s *sandboxcli.Settings) { s.PolicyInitialised = false })}
@@ -56,7 +55,7 @@ func newRestricted(t *testing.T, kind string, e lifecycle.Egress, rules ...strin
 	return w, w.driver.Prepare(t.Context(), w.sb, w.spec)
 }
 
-// sbx is what the user tells sbx.
+// sbx runs a user's command of sbx.
 func (b *fixture) sbx(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := b.fake.Sbx(t.Context(), args...).CombinedOutput()
@@ -64,7 +63,7 @@ func (b *fixture) sbx(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// reaches reports whether the program lets a sandbox's request through.
+// reaches reports whether the program allows a request of a sandbox.
 func (w *restricted) reaches(t *testing.T, target string) bool {
 	t.Helper()
 	allowed, err := sandboxcli.Request(t.Context(), w.fake.Dir, w.kind, w.sb.Name, target)
@@ -79,7 +78,7 @@ func (w *restricted) restrict(t *testing.T, amended egress.Policy) error {
 	return w.driver.Restrict(t.Context(), w.sb, e)
 }
 
-// calls are those that changed or asked for rules.
+// calls returns the calls that list or change rules.
 func (w *restricted) calls(t *testing.T) int {
 	t.Helper()
 	calls, err := sandboxcli.Calls(w.fake.Dir)

@@ -19,7 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// newSbx speaks to a fake.
+// newSbx returns a driver with a fake sbx.
 func newSbx(t *testing.T, change func(*sandboxcli.Settings)) (*Driver, *sandboxclitest.Fake) {
 	t.Helper()
 	d := sandboxclitest.New(t, change)
@@ -52,8 +52,7 @@ func TestSupportedVersions(t *testing.T) {
 	}
 }
 
-// The version is remembered for a file, not for
-// ever.
+// The version is cached for one program file.
 func TestUpdateInvalidatesCachedVersion(t *testing.T) {
 	d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = "0.45.1" })
 	c, err := d.client(t.Context())
@@ -111,7 +110,7 @@ func TestUsable(t *testing.T) {
 	}
 }
 
-// TestExplain has the texts that real versions were seen to print.
+// TestExplain has the errors of real versions.
 func TestExplain(t *testing.T) {
 	d := New(Sbx, Options{})
 	for said, want := range map[string]string{
@@ -255,7 +254,7 @@ func TestImageIsLoadedOnce(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, len(left), 0)
 
-		// What the engine does not have, sbx fetches.
+		// sbx pulls images that the engine does not have.
 		args, err := s.template(t.Context(), d, "example.com/not/there:1")
 		assert.NilError(t, err)
 		assert.DeepEqual(t, args, []string{"--pull", "missing", "--template", "example.com/not/there:1"})

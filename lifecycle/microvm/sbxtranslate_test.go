@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// policyOf makes a policy of rules; those with a "!" are refused.
+// policyOf returns a policy with these rules; those with a "!" are denied.
 func policyOf(t testing.TB, mode egress.Mode, rules ...string) egress.Policy {
 	t.Helper()
 	p := egress.Policy{Mode: mode}

@@ -26,9 +26,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// execEnv makes the test binary run a lasting script in a sandbox, so that it
-// can be killed. Its value is the driver, the state folder, the sandbox and the
-// script, with newlines between.
+// execEnv makes the test binary run a lasting script in a sandbox, so that it can be killed.
+// Its value has a line each for the driver, the state directory, the sandbox and the script.
 const execEnv = "MICROVM_TEST_EXEC"
 
 func runAsClient(ctx context.Context, job string) int {
@@ -47,7 +46,7 @@ func runAsClient(ctx context.Context, job string) int {
 	return 0
 }
 
-// startClient starts a client of its own that runs the script.
+// startClient starts a client process that runs the script.
 func (b *fixture) startClient(t *testing.T, sb lifecycle.Sandbox, script string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -63,9 +62,8 @@ func waitForFile(t *testing.T, path string) {
 	poll.WaitOn(t, poll.FileExists(path), poll.WithTimeout(30*time.Second))
 }
 
-// The user's terminal is gone, the sandbox would be
-// stopped as idle, and the loop goes on to its end all the same. Then the
-// sandbox stops.
+// Without its client, a loop runs to its end, although the sandbox would be stopped as idle.
+// Then the sandbox stops.
 func TestLoopOutlivesClient(t *testing.T) {
 	onEngine(t, func(t *testing.T, b *fixture) {
 		t.Setenv(heartbeatEnv, "500ms")
@@ -87,7 +85,7 @@ func TestLoopOutlivesClient(t *testing.T) {
 	})
 }
 
-// TestSandboxWithoutLoopStops shows that the test above can fail.
+// TestSandboxWithoutLoopStops is the control of TestLoopOutlivesClient.
 func TestSandboxWithoutLoopStops(t *testing.T) {
 	onEngine(t, func(t *testing.T, b *fixture) {
 		t.Setenv(noKeeperEnv, "1")
@@ -100,14 +98,14 @@ func TestSandboxWithoutLoopStops(t *testing.T) {
 	})
 }
 
-// onEngine runs a test for both programs with an idle stop that leaves the time
-// to set a sandbox up on a busy machine, until [fixture.idle] sets another.
+// onEngine runs a test for both programs with an idle timeout that is long enough to set up a
+// sandbox on a busy machine, until [fixture.idle] sets another one.
 func onEngine(t *testing.T, test func(t *testing.T, b *fixture)) {
 	t.Helper()
 	inContainers(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(10 * time.Second) }, test)
 }
 
-// idle is after how long without a client a sandbox is stopped from now on.
+// idle sets the idle timeout.
 func (b *fixture) idle(t *testing.T, d time.Duration) {
 	t.Helper()
 	b.fake.Set(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(d) })
@@ -151,8 +149,7 @@ func (b *fixture) killClient(t *testing.T, client *exec.Cmd, sb lifecycle.Sandbo
 	assert.Assert(t, killed > 0)
 }
 
-// The program's exit code 1 is not the
-// command's.
+// The program's exit code 1 is not the command's.
 func TestSandboxEndsDuringCommand(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -191,8 +188,8 @@ func TestSandboxEndsDuringCommand(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsInAnArgv looks at all processes of the machine while a command
-// with a secret runs.
+// TestNoSecretIsInAnArgv reads the command lines of all processes while a command with a
+// secret runs.
 func TestNoSecretIsInAnArgv(t *testing.T) {
 	if inSubprocess(t) {
 		return
@@ -244,13 +241,13 @@ func reverse(s string) string {
 	return string(b)
 }
 
-// showKeeperLog tells why a keeper has failed.
+// showKeeperLog logs errors of keepers.
 func (b *fixture) showKeeperLog(t *testing.T) {
 	t.Helper()
 	logs, _ := filepath.Glob(filepath.Join(b.state, "microvms", b.kind, "*.keeper.log"))
 	for _, path := range logs {
 		if content, _ := os.ReadFile(path); len(content) > 0 {
-			t.Logf("the keeper said: %s", content)
+			t.Logf("log of the keeper: %s", content)
 		}
 	}
 }

@@ -28,8 +28,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// keepEnv makes the test binary a keeper, which drivers start as a process of
-// its own. Its value is the state folder.
+// keepEnv makes the test binary a keeper, which drivers start. Its value is the state
+// directory.
 const keepEnv = "MICROVM_TEST_KEEP"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) int {
 	flag.Parse()
-	// Nearly all of the time is spent waiting for engines and clocks.
+	// Tests mostly wait for engines and timers.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == fmt.Sprint(runtime.GOMAXPROCS(0)) {
 		_ = f.Value.Set(fmt.Sprint(4 * runtime.GOMAXPROCS(0)))
 	}
@@ -65,8 +65,8 @@ func runTests(m *testing.M) int {
 	return m.Run()
 }
 
-// unpackedEnv names a file with the ralph of the payload. Unpacking it takes
-// longer than most tests do, so that benches begin with a link to this one.
+// unpackedEnv names a file with the embedded ralph. Unpacking it takes longer than most tests,
+// so that fixtures link it.
 const unpackedEnv = "MICROVM_TEST_UNPACKED"
 
 func unpack() (dir string, err error) {
@@ -85,7 +85,7 @@ func unpack() (dir string, err error) {
 	return dir, errors.Join(os.WriteFile(path, program, 0o755), os.Setenv(unpackedEnv, path), sandboxclitest.BuildOnce())
 }
 
-// linkRalph puts ralph where the driver looks for it before it unpacks its own.
+// linkRalph links ralph where the driver would unpack it.
 func (b *fixture) linkRalph(t *testing.T) {
 	t.Helper()
 	p, err := guestbin.For(runtime.GOARCH)
@@ -95,13 +95,13 @@ func (b *fixture) linkRalph(t *testing.T) {
 	assert.NilError(t, os.Link(os.Getenv(unpackedEnv), filepath.Join(dir, wire.Program)))
 }
 
-// These change the drivers of other processes than the test's own.
+// These configure drivers in other processes.
 const (
 	heartbeatEnv = "MICROVM_TEST_HEARTBEAT"
 	noKeeperEnv  = "MICROVM_TEST_NO_KEEPER"
 )
 
-// newDriver makes a driver for the programs that are on PATH.
+// newDriver returns a driver for the programs on PATH.
 func newDriver(kind, state string) *microvm.Driver {
 	o := microvm.Options{StateDir: state, Keeper: []string{os.Args[0], "keep"}, Report: func(string) {}}
 	if os.Getenv(noKeeperEnv) != "" {
@@ -112,7 +112,7 @@ func newDriver(kind, state string) *microvm.Driver {
 	return microvm.New(kind, o)
 }
 
-// fixture is a driver with fakes to try it on.
+// fixture is a driver with fakes of the programs.
 type fixture struct {
 	kind   string
 	fake   *sandboxclitest.Fake
@@ -120,7 +120,7 @@ type fixture struct {
 	state  string
 }
 
-// newFixture sets a driver up. It changes the environment of the test.
+// newFixture sets up a driver, and changes the environment of the test.
 func newFixture(t *testing.T, kind string, change func(*sandboxcli.Settings)) *fixture {
 	t.Helper()
 	b := &fixture{kind: kind, fake: sandboxclitest.New(t, change)}
@@ -134,7 +134,7 @@ func newFixture(t *testing.T, kind string, change func(*sandboxcli.Settings)) *f
 	return b
 }
 
-// spec describes a sandbox that nobody else uses.
+// spec returns the spec of a unique sandbox.
 func (b *fixture) spec(t *testing.T) lifecycle.Spec {
 	t.Helper()
 	root, err := os.MkdirTemp(b.fake.Shared, "tree-")
@@ -162,7 +162,7 @@ func (b *fixture) suite(t *testing.T) conformance.Suite {
 		Driver:  b.driver,
 		NewSpec: func(*testing.T) lifecycle.Spec { return b.spec(t) },
 		Owner:   lifecycle.User{UID: -1},
-		// The Docker CLI stands between us and the plugin.
+		// The Docker CLI runs the plugin.
 		NoResize: b.kind == microvm.DockerSandbox,
 	}
 }
@@ -180,9 +180,8 @@ func forEachDriver(t *testing.T, test func(t *testing.T, kind string)) {
 	}
 }
 
-// inContainers runs a test for both programs, each on an engine of its own, as
-// it makes no difference to them. Every sandbox is a container, so that it sees
-// its own processes only.
+// inContainers runs a test for both programs, each on one engine. Every sandbox is a
+// container, so that it sees its own processes only.
 func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *testing.T, b *fixture)) {
 	t.Helper()
 	parallelUnlessSubprocess(t)
@@ -201,8 +200,7 @@ func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *
 	})
 }
 
-// TestConformance runs the suite with every sandbox a container, as near to a
-// microVM as a test machine comes.
+// TestConformance runs the suite with containers as sandboxes, which resemble microVMs.
 func TestConformance(t *testing.T) {
 	inContainers(t, func(*sandboxcli.Settings) {}, func(t *testing.T, b *fixture) {
 		s := b.suite(t)
@@ -212,8 +210,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// TestConformanceWithoutAnEngine runs it with every sandbox a process tree. They
-// see each other's processes, so nothing else runs meanwhile.
+// TestConformanceWithoutAnEngine runs it with process trees as sandboxes. They see each
+// other's processes, so nothing else runs meanwhile.
 func TestConformanceWithoutAnEngine(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, kind string) {
 		newFixture(t, kind, nil).suite(t).Run(t)
