@@ -63,6 +63,9 @@ const HoldTimeUp = 75
 // ExitNoGit is the exit code of a loop whose agent has broken git in the worktree.
 const ExitNoGit = 11
 
+// ExitQuestion is the exit code of a loop with nothing left but questions to the user.
+const ExitQuestion = 12
+
 // Signing commits in a sandbox.
 const (
 	// SignProgram is the name by which git calls ralph to have something signed.

@@ -31,7 +31,7 @@ func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 func (t tasks) Status(ctx context.Context) (status loop.Status, err error) {
 	err = t.with(ctx, func(s *backlog.Store) error {
 		counts, err := s.Counts(ctx)
-		status = loop.Status{Open: counts.Open, Active: counts.Active, Done: counts.Done, Blocked: counts.Waiting}
+		status = loop.Status{Open: counts.Open, Active: counts.Active, Done: counts.Done, Blocked: counts.Waiting, Question: counts.Questions}
 		return err
 	})
 	return status, err
@@ -56,15 +56,35 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 			if err != nil {
 				return fmt.Errorf("encoding task %s: %w", task.Slug, err)
 			}
-			states[task.Slug] = loop.Task{
+			state := loop.Task{
 				Title: task.Title, Status: task.Status, Assignee: task.Assignee, Foreign: agents[task.Assignee],
 				Retries: task.RetryCount, Reason: task.FailReason, Result: task.Result,
 				Leased: task.LeaseExpiresAt >= now, Content: string(content),
 			}
+			if q, pending := task.Pending(); pending {
+				asked := question(q)
+				state.Question = &asked
+			}
+			for _, q := range task.Answered() {
+				state.Answered = append(state.Answered, question(q))
+			}
+			states[task.Slug] = state
 		}
 		return nil
 	})
 	return states, err
+}
+
+func question(q backlog.Question) loop.Question {
+	return loop.Question{Text: q.Text, Options: q.Options, Default: q.Default, DefaultAt: q.DefaultAt, Answer: q.Answer}
+}
+
+func (t tasks) ApplyDefaults(ctx context.Context) (slugs []string, err error) {
+	err = t.with(ctx, func(s *backlog.Store) (err error) {
+		slugs, err = s.ApplyDefaults(ctx)
+		return err
+	})
+	return slugs, err
 }
 
 func (t tasks) Claimable(ctx context.Context) (claimable bool, err error) {

@@ -147,6 +147,12 @@ var scenarios = []scenario{
 		stderr: []string{"Warning: task a/01 is blocked after repeated failures: check "},
 	},
 	{
+		name: "needs decisions", agent: `take; ralph task ask "$id" "Which?" --option x >&2`, code: loop.Questions.ExitCode(),
+		status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 waiting for an answer",
+		stdout: []string{"Iteration 1: question a/01 | ", "Task a/01 waits for an answer: Which?\n", "Iteration 2: question b/02 | "},
+		stderr: []string{"Error: only questions are left: a/01, b/02\n", `Hint: list them with "ralph task questions", and answer with "ralph task answer ID ANSWER"`},
+	},
+	{
 		name: "terminal escapes", agent: `take; commit; finish; printf '\033]0;evil\007\033[2Jseen\n'; printf '\033[31mred\n' >&2`, args: "-n 1",
 		status: "1 open, 0 active, 1 done", commits: 1, stdout: []string{"seen"}, stderr: []string{"red"},
 	},
@@ -297,4 +303,19 @@ func TestFullDiskLosesOnlyTheLog(t *testing.T) {
 	assert.NilError(t, cmd.Run(), stderr.String())
 	assert.Assert(t, cmp.Contains(stderr.String(), "no space left on device; continuing without that log"))
 	assert.Assert(t, cmp.Contains(p.task(t, "plan-status"), "0 open, 0 active, 2 done"))
+}
+
+func TestNextRunGetsTheAnswer(t *testing.T) {
+	p := newScenario(t, `nth; cat >"$STATE/prompt$n"; take; [ $n != 1 ] || exec ralph task ask "$id" "Which store?" >&2; commit; finish`, "")
+	ralph := filepath.Join(p.dir, ".bin", "ralph")
+	out, err := p.command(ralph, "build", "--danger", "-n", "1").CombinedOutput()
+	assert.NilError(t, err, string(out)) // b/02 is left
+	p.task(t, "answer", "a/01", "redis")
+	out, err = p.command(ralph, "build", "--danger").CombinedOutput()
+	assert.NilError(t, err, string(out))
+	state := strings.TrimPrefix(p.env[len(p.env)-1], "STATE=")
+	prompt, err := os.ReadFile(filepath.Join(state, "prompt2"))
+	assert.NilError(t, err)
+	assert.Check(t, cmp.Contains(string(prompt), "- `a/01`: Which store?\n  Answer: redis\n"))
+	assert.Check(t, cmp.Contains(p.task(t, "plan-status"), "0 open, 0 active, 2 done"))
 }

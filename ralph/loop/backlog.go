@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -25,6 +26,9 @@ type Backlog interface {
 	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a finished task open again.
 	Reopen(ctx context.Context, slug, reason string) error
+	// ApplyDefaults answers the questions that have waited long enough with their
+	// defaults, and returns their tasks.
+	ApplyDefaults(ctx context.Context) ([]string, error)
 	// Begin starts a run and returns variables for its agent, as KEY=value.
 	Begin() (env []string, err error)
 	// Restore undoes changes since the previous call other than those of ralph's
@@ -39,16 +43,17 @@ type Status struct {
 	Open, Active int // tasks that are not blocked
 	Done         int
 	Blocked      int // not claimable yet
+	Question     int // waiting for an answer
 }
 
 func (s Status) counts() runlog.Counts {
-	return runlog.Counts{Open: s.Open, Active: s.Active, Done: s.Done, Blocked: s.Blocked}
+	return runlog.Counts{Open: s.Open, Active: s.Active, Done: s.Done, Blocked: s.Blocked, Question: s.Question}
 }
 
 // Task is the state of one task.
 type Task struct {
 	Title    string
-	Status   string // open, active, done, deleted; blocked after too many failures
+	Status   string // open, active, done, question, deleted; blocked after too many failures
 	Assignee string
 	Foreign  bool // the assignee is an agent of another loop
 	Retries  int
@@ -57,14 +62,27 @@ type Task struct {
 	Leased   bool   // an active task's lease has not expired
 	// Content changes with the task's text, steps or dependencies.
 	Content string
+	// Question is nil unless the task waits for an answer.
+	Question *Question
+	Answered []Question
+}
+
+// Question is a question of an agent to the user.
+type Question struct {
+	Text      string
+	Options   []string
+	Default   string
+	DefaultAt time.Time // zero if the default never applies by itself
+	Answer    string    // empty without one
 }
 
 const (
-	statusOpen    = "open"
-	statusActive  = "active"
-	statusDone    = "done"
-	statusDeleted = "deleted"
-	statusBlocked = "blocked"
+	statusOpen     = "open"
+	statusActive   = "active"
+	statusDone     = "done"
+	statusDeleted  = "deleted"
+	statusBlocked  = "blocked"
+	statusQuestion = "question"
 )
 
 // snapshot is the state before or after a run.
@@ -123,6 +141,18 @@ func (before snapshot) failedByAgent(after snapshot, without []string) []string 
 			slugs = append(slugs, slug)
 		}
 	}
+	return slugs
+}
+
+// asked lists the tasks that wait for an answer since the run.
+func (before snapshot) asked(after snapshot) []string {
+	var slugs []string
+	for slug, a := range after.tasks {
+		if a.Question != nil && !a.Foreign && before.tasks[slug].Status != statusQuestion {
+			slugs = append(slugs, slug)
+		}
+	}
+	slices.Sort(slugs)
 	return slugs
 }
 

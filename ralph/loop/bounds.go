@@ -48,7 +48,7 @@ func (t *Totals) add(it runlog.Iteration) {
 	case outcomeOvertaken: // the other agent's run counts
 	default:
 		t.Done += min(len(it.Done), len(it.Tasks))
-		t.Released += max(0, len(it.Tasks)-len(it.Done))
+		t.Released += max(0, len(it.Tasks)-len(it.Done)-len(it.Asked))
 	}
 	t.Commits += max(0, it.Commits)
 	t.Seconds += max(0, it.Seconds)

@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
@@ -31,14 +32,11 @@ func (l *loop) collectDenied(ctx context.Context, it *iteration) {
 
 // nextNote returns the note for the next run.
 func (l *loop) nextNote() string {
-	if len(l.denied.Refused) == 0 {
-		return l.note
+	notes := []string{l.note, l.answers(), ""}
+	if len(l.denied.Refused) > 0 {
+		notes[2] = strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
 	}
-	text := strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
-	if l.note == "" {
-		return text
-	}
-	return l.note + "\n" + text
+	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "\n")
 }
 
 // deniedList formats blocked connections for the prompt.

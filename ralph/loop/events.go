@@ -217,5 +217,10 @@ func (l *loop) logTasks(before, after snapshot) {
 			change.Reason = cut(a.Reason)
 		}
 		l.emit(change)
+		if q := a.Question; q != nil && b.Status != statusQuestion {
+			l.emit(&runlog.Question{
+				N: change.N, ID: slug, Title: a.Title, Question: cut(q.Text), Options: q.Options, Default: cut(q.Default), DefaultAt: q.DefaultAt,
+			})
+		}
 	}
 }

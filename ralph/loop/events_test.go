@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,6 +47,8 @@ func eventLine(data runlog.Data) string {
 		return strings.TrimSpace(fmt.Sprintf("%s %s", e.State, e.Text))
 	case *runlog.TaskChange:
 		return strings.TrimSpace(fmt.Sprintf("task %s %q %s %s", e.ID, e.Title, e.Status, e.Reason))
+	case *runlog.Question:
+		return fmt.Sprintf("question %s %s %v %s %s", e.ID, e.Question, e.Options, e.Default, e.DefaultAt.Format(time.RFC3339))
 	case *runlog.BoundNear:
 		return fmt.Sprintf("near %s %g of %g", e.Bound, e.Used, e.Limit)
 	case *runlog.RunEnd:
@@ -60,13 +63,17 @@ const (
 	finish = `echo '{"type":"result","subtype":"success","num_turns":1,"total_cost_usd":0.85,"usage":{"input_tokens":50}}'; `
 )
 
-// claimed is a backlog whose tasks the agent holds until they are done.
-type claimed struct{ *shelf }
+// claimed is a backlog whose tasks the agent holds from when the file exists until they
+// are done.
+type claimed struct {
+	*shelf
+	file string
+}
 
 func (c claimed) Held(ctx context.Context, _ string) (held []string, err error) {
 	all, err := c.Tasks(ctx)
 	for slug, task := range all {
-		if task.Status == statusOpen {
+		if _, absent := os.Stat(c.file); absent == nil && task.Status == statusOpen {
 			held = append(held, slug)
 		}
 	}
@@ -76,9 +83,10 @@ func (c claimed) Held(ctx context.Context, _ string) (held []string, err error) 
 func TestLoopLogsItsEvents(t *testing.T) {
 	s := newShelf(t, "a")
 	s.tasks["a"] = Task{Title: "Log in", Status: statusOpen}
-	// It ends once the claim is logged.
-	tr := newShelfTrial(t, retry+say+`until grep -q '"status":"active"' $LOG/*/events.jsonl; do sleep 0.02; done; `+finish+`touch $SHELF/a`, s)
-	tr.Backlog = claimed{s}
+	// It waits until the log has its last step.
+	const wait = `until grep -q '%s' $LOG/*/events.jsonl; do sleep 0.02; done; `
+	tr := newShelfTrial(t, retry+fmt.Sprintf(wait, "retrying")+`touch $DIR/claim; `+fmt.Sprintf(wait, `"status":"active"`)+say+finish+`touch $SHELF/a`, s)
+	tr.Backlog = claimed{s, filepath.Join(tr.dir(), "claim")}
 	tr.Checks = []string{"true"}
 	tr.Bounds.MaxCostUSD = 1
 	lines, report, last := logged(t, tr)
@@ -88,8 +96,8 @@ func TestLoopLogsItsEvents(t *testing.T) {
 		"working",
 		"run 1 at c0ffee",
 		"retrying request failed (529 overloaded), retry 1 of 9 in 0s",
-		"working",
 		`task a "Log in" active`,
+		"working",
 		"near max_cost_usd 0.85 of 1",
 		"checking true",
 		"run 1 done, 1 checks, 1 retries",

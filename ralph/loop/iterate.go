@@ -46,6 +46,7 @@ const (
 	outcomeIdle        = "silent"
 	outcomeBound       = "bound reached"
 	outcomeOvertaken   = "overtaken"
+	outcomeQuestion    = "question"
 )
 
 // iteration is one run of the agent with its results.
@@ -56,6 +57,7 @@ type iteration struct {
 	released      []string // tasks that the agent still held
 	failedByAgent []string // tasks that it failed itself
 	finished      []string // tasks that count as done
+	asked         []string // tasks that wait for an answer
 	reopened      []string // finished tasks whose checks failed
 	checks        []runlog.Check
 	refused       []denylog.Refusal
@@ -84,11 +86,16 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.release(ctx, it)
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
+	defaulted := l.applyDefaults(ctx)
 	it.after = l.observe(ctx)
+	it.asked = before.asked(it.after)
 	l.collectDenied(ctx, it)
 	l.warnUncommitted(ctx, it, uncommitted)
 	l.record(ctx, n, it)
 	l.logTasks(before, it.after)
+	l.saveNow(true)
+	l.reportQuestions(it)
+	l.reportDefaults(defaulted)
 	err = errors.Join(err, failed)
 	if err != nil {
 		return it.after, Failed, errors.Join(noGit, err)
@@ -198,7 +205,7 @@ func (l *loop) renew(ctx context.Context) {
 func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	used := it.known()
 	entry := runlog.Iteration{
-		N: n, Tasks: it.tasks(), Done: it.finished, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
+		N: n, Tasks: it.tasks(), Done: it.finished, Asked: it.asked, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: used.Tokens, CostUSD: used.CostUSD, CostEstimated: it.estimated(), Refused: it.refused,
 		Model: cmp.Or(it.model, it.mainModel(), l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
@@ -238,7 +245,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 }
 
 func (it *iteration) tasks() []string {
-	all := slices.Concat(it.finished, it.reopened, it.released, it.failedByAgent, it.lost)
+	all := slices.Concat(it.finished, it.asked, it.reopened, it.released, it.failedByAgent, it.lost)
 	slices.Sort(all)
 	return append([]string{}, slices.Compact(all)...) // never null in JSON
 }
@@ -262,10 +269,12 @@ func (it *iteration) name(planning bool) string {
 		return outcomeLimited
 	case len(it.reopened) > 0:
 		return outcomeUnchecked
-	case len(it.finished) > 0 && len(it.released) == 0:
+	case len(it.finished) > 0 && len(it.released)+len(it.asked) == 0:
 		return outcomeDone
 	case it.failed():
 		return outcomeFailed
+	case len(it.asked) > 0 && len(it.released) == 0:
+		return outcomeQuestion
 	case len(it.released)+len(it.failedByAgent) > 0:
 		return outcomeReleased
 	case it.after.tasks == nil || planning:

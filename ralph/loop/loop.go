@@ -166,8 +166,10 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if err := l.restoreBacklog(ctx); err != nil {
 			return l.end(Failed, err)
 		}
+		defaulted := l.applyDefaults(ctx)
 		before := l.observe(ctx)
 		l.logStart()
+		l.reportDefaults(defaulted)
 		if l.complete(before) {
 			return l.end(Complete, nil)
 		}
@@ -215,7 +217,7 @@ func (l *loop) snapshot(ctx context.Context) snapshot {
 	}
 	s.known = true
 	l.events.now.Counts = s.status.counts()
-	if left := s.status.Open + s.status.Active + s.status.Blocked; l.Session.Mode == agent.Build {
+	if left := s.status.counts().Left(); l.Session.Mode == agent.Build {
 		l.totals.Left = &left
 	}
 	if s.tasks, err = l.Backlog.Tasks(ctx); err != nil {
@@ -232,6 +234,7 @@ func (l *loop) complete(s snapshot) bool {
 
 // end prints the summary and, after success, why the loop ended.
 func (l *loop) end(stop Stop, err error) (Stop, error) {
+	l.saveNow(true)
 	l.summarize()
 	switch stop {
 	case LimitReached:
@@ -260,6 +263,9 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 		err := fmt.Errorf("worked on but not done: %s", cut(termsafe.Strip(strings.Join(left, ", "))))
 		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+termsafe.Strip(left[0])))
 	case stop == LimitReached:
+	case s.Question > 0:
+		return Questions, hint.Wrap(fmt.Errorf("only questions are left: %s", cut(termsafe.Strip(strings.Join(l.last.waiting(), ", ")))),
+			"list them with %q, and answer with %q", l.taskCommand("questions"), l.taskCommand("answer ID ANSWER"))
 	case s.Blocked > 0:
 		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked), "list them with %q", l.taskCommand("list"))
 	case l.last.known && s == Status{}:
@@ -269,11 +275,11 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	return stop, nil
 }
 
-// unfinished lists the attempted tasks that are not done, sorted.
+// unfinished lists the attempted tasks that are not done and do not wait for the user, sorted.
 func (l *loop) unfinished() []string {
 	var left []string
 	for slug := range l.attempted {
-		if task, there := l.last.tasks[slug]; there && task.Status != statusDone && task.Status != statusDeleted {
+		if task, there := l.last.tasks[slug]; there && task.open() {
 			left = append(left, slug)
 		}
 	}

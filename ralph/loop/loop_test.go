@@ -57,6 +57,7 @@ func (blank) Renew(context.Context, string) error                { return nil }
 func (blank) Release(context.Context, string, string) error      { return nil }
 func (blank) Forgive(context.Context, string) error              { return nil }
 func (blank) Reopen(context.Context, string, string) error       { return nil }
+func (blank) ApplyDefaults(context.Context) ([]string, error)    { return nil, nil }
 func (blank) Begin() ([]string, error)                           { return nil, nil }
 func (blank) Restore(context.Context, string) (string, error)    { return "", nil }
 func (blank) Overtaken(context.Context) (lost []string, _ error) { return nil, nil }

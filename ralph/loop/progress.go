@@ -79,6 +79,7 @@ func (l *loop) countStall(it *iteration) {
 	switch {
 	case it.before.progressed(it.after):
 		l.stalled = 0
+	case len(it.asked) > 0: // neither progress nor its lack
 	case !it.after.held():
 		l.stalled++
 	}

@@ -24,6 +24,7 @@ const (
 	RateLimited  Stop = "rate_limit"
 	RunFailed    Stop = "run_failed" // the last requested run failed
 	NoGit        Stop = "git"        // an agent made git unusable in the worktree
+	Questions    Stop = "question"   // only tasks that wait for an answer are left
 	Unfinished   Stop = "unfinished" // tasks that were worked on are not done, or only blocked ones are left
 )
 
@@ -52,6 +53,8 @@ func (s Stop) ExitCode() int {
 		return 9
 	case Unfinished:
 		return 10
+	case Questions:
+		return wire.ExitQuestion
 	case NoGit:
 		return wire.ExitNoGit
 	case TimedOut:

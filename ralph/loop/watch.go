@@ -74,7 +74,7 @@ func (w *watch) wait(ctx context.Context) {
 			w.checkClaims(ctx)
 			w.updateTasks(ctx)
 			w.meter(ctx)
-			l.logBounds(w.out.usage)
+			l.logBounds(w.out.largest())
 			l.saveNow(false)
 		case c, open := <-w.chunks:
 			if !open {
@@ -145,7 +145,6 @@ func (w *watch) idle() {
 
 func (w *watch) handle(c chunk) {
 	w.apply(c.events)
-	w.loop.logOutput(c.events, w.out.known())
 	if w.quietFor > 0 {
 		w.quiet.Reset(w.quietFor)
 	} else {
@@ -199,6 +198,7 @@ func (w *watch) apply(events []event.Event) {
 			}
 		}
 	}
+	w.loop.logOutput(events, w.out.known())
 }
 
 // signal passes the first SIGINT to the agent; any other signal kills it.

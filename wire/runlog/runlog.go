@@ -34,9 +34,10 @@ const (
 
 // Iteration is the result of a run of the agent.
 type Iteration struct {
-	N       int       `json:"n"`              // from 1
-	Tasks   []string  `json:"tasks"`          // claimed
-	Done    []string  `json:"done,omitempty"` // finished and accepted
+	N       int       `json:"n"`               // from 1
+	Tasks   []string  `json:"tasks"`           // claimed
+	Done    []string  `json:"done,omitempty"`  // finished and accepted
+	Asked   []string  `json:"asked,omitempty"` // waiting for an answer
 	Outcome string    `json:"outcome"`
 	Reason  string    `json:"reason,omitempty"`
 	Commit  string    `json:"commit,omitempty"` // the last one

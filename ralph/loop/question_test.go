@@ -1,0 +1,91 @@
+package loop
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+)
+
+// asking is a backlog whose agent asks about each task before it can finish it, except
+// the last one.
+type asking struct {
+	*shelf
+	last string
+}
+
+func (b asking) ApplyDefaults(ctx context.Context) (slugs []string, err error) {
+	all, err := b.Tasks(ctx)
+	for slug, task := range all {
+		if all[b.last].Status == statusDone && task.Question != nil {
+			task.Question.Answer = task.Question.Default
+			task.Status, task.Question, task.Answered = statusOpen, nil, []Question{*task.Question}
+			b.tasks[slug], slugs = task, append(slugs, slug)
+		}
+	}
+	return slugs, err
+}
+
+func (b asking) Tasks(ctx context.Context) (map[string]Task, error) {
+	all, err := b.shelf.Tasks(ctx)
+	all = maps.Clone(all)
+	for slug, task := range all {
+		if slug != b.last && task.Status == statusDone && task.Question == nil && len(task.Answered) == 0 {
+			task.Status, task.Question, task.Assignee = statusQuestion, &Question{Text: "Which?", Options: []string{"x", "y"}, Default: "y", DefaultAt: noon}, ""
+		}
+		b.tasks[slug], all[slug] = task, task
+	}
+	return all, err
+}
+
+func (b asking) Status(ctx context.Context) (status Status, err error) {
+	all, err := b.Tasks(ctx)
+	for _, task := range all {
+		switch task.Status {
+		case statusOpen:
+			status.Open++
+		case statusQuestion:
+			status.Question++
+		case statusDone:
+			status.Done++
+		}
+	}
+	return status, err
+}
+
+var noon = time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
+
+func TestLoopEndsWhenOnlyQuestionsAreLeft(t *testing.T) {
+	tr := newShelfTrial(t, `if test -e $DIR/asked; then touch $SHELF/b; else touch $DIR/asked $SHELF/a; fi`, newShelf(t, "a", "b"))
+	tr.Backlog = asking{shelf: tr.Backlog.(*shelf)}
+	tr.Bounds = config.Loop{MaxFailures: 1}
+	lines, report, last := logged(t, tr)
+	assert.Equal(t, report.Stop, Questions)
+	assert.Equal(t, report.Stop.ExitCode(), 12)
+	assert.Equal(t, len(report.Iterations), 2)
+	assert.Equal(t, report.Iterations[0].Outcome, "question")
+	assert.DeepEqual(t, report.Iterations[0].Asked, []string{"a"})
+	assert.Equal(t, report.Totals.Released, 0)
+	assert.Equal(t, *report.Totals.Left, 2)
+	assert.Check(t, cmp.Contains(tr.out.String(), "Task a waits for an answer: Which?\n"))
+	assert.Check(t, cmp.Contains(lines, `task a "" question`))
+	assert.Check(t, cmp.Contains(lines, `question a Which? [x y] y 2031-02-03T12:00:00Z`))
+	assert.Equal(t, last.Now.Counts.Question, 2)
+}
+
+func TestNextRunGetsTheDefaultAnswer(t *testing.T) {
+	var notes []string
+	tr := newShelfTrial(t, "", newShelf(t, "a", "b"))
+	tr.Agent = listener{`test -e $DIR/asked && touch $SHELF/b; touch $DIR/asked $SHELF/a`, &notes}
+	tr.Backlog = asking{shelf: tr.Backlog.(*shelf), last: "b"}
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	assert.Check(t, cmp.Contains(tr.out.String(), "Task a is open again, default answer: y\n"))
+	assert.DeepEqual(t, notes, []string{"", "", "The user has answered questions about open tasks. These are decisions: follow them.\n\n- `a`: Which?\n  Answer: y\n"})
+}
