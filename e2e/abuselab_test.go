@@ -109,6 +109,7 @@ func (l *lab) publish(t *testing.T, w *world) {
 	t.Helper()
 	l.server = "ralph-test-abuse-" + strings.ToLower(rand.Text()[:10])
 	private := l.server + "-private"
+	w.ok(t, "shell", "--", "true") // starts the proxy
 	proxy := w.sandbox(t).Name + ".egress"
 	t.Cleanup(func() {
 		for _, args := range [][]string{{"rm", "-f", l.server}, {"network", "disconnect", "-f", l.server, proxy}, {"network", "disconnect", "-f", private, proxy}} {

@@ -215,7 +215,7 @@ func TestProxyThatDoesNotStartIsReportedWithItsLog(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
-		res := w.ralph(t, "task", "list").expect(t, 1)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		const said = `Error: the host's proxy is of the kind "socks5"`
 		assert.Check(t, is.Contains(res.stderr, ".egress has ended (exit code 1). The last lines of its log:\n  20"))
@@ -231,7 +231,7 @@ func TestChangedHostProxyIsUsedAfterAStop(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		w := newWorld(t, e)
 		w.setenv("RALPH_NETWORK", "allowlist")
-		w.ok(t, "task", "create", "a", "Title")
+		w.ok(t, "shell", "--", "true")
 		proxy := w.sandbox(t).Name + ".egress"
 		since := func() string {
 			return run(t, w.docker("inspect", "--format", "{{.Created}} {{.State.StartedAt}}", proxy)).expect(t, 0).stdout

@@ -25,6 +25,8 @@ const (
 	creates = 7
 	uid     = 1000 // the images' own user, as on most people's machines
 
+	createRatio = 1.4
+
 	peerName = "ralph-bench-peer"
 )
 
@@ -207,14 +209,27 @@ func (b *bench) measure() error {
 	if _, err := b.timeAll([][]string{removal(name)}); err != nil {
 		return err
 	}
-	// The wall and the git directory have figures of their own.
-	ours := append([]string{"env", "RALPH_GIT=direct"}, b.ralph("--network", "allow-all", "task", "list")...)
-	return b.compare("create with the image in place", "docker run -d and exec", 1.5, creates,
-		[][]string{ours},
-		[][]string{
-			{"docker", "run", "-d", "--name", peerName, image, "sleep", "1000"},
-			{"docker", "exec", peerName, "true"},
-		}, removal(name), []string{"docker", "rm", "-fv", peerName})
+	// Without what a network policy and a git directory cost, and with both. Commands on
+	// the backlog use no network, so that their sandbox has no proxy yet.
+	direct := append([]string{"env", "RALPH_GIT=direct"}, b.ralph("--network", "allow-all", "task", "list")...)
+	for _, row := range []struct {
+		what string
+		ours []string
+	}{
+		{"create, without a proxy", direct},
+		{"create for \"task list\"", b.ralph("task", "list")},
+		{"create for \"shell\"", b.ralph("shell", "--", "true")},
+	} {
+		err := b.compare(row.what, "docker run -d and exec", createRatio, creates, [][]string{row.ours},
+			[][]string{
+				{"docker", "run", "-d", "--name", peerName, image, "sleep", "1000"},
+				{"docker", "exec", peerName, "true"},
+			}, removal(name), []string{"docker", "rm", "-fv", peerName})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // settle is what an engine gets to tidy up after a removal, so that the next

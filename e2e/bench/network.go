@@ -106,6 +106,9 @@ func (b *bench) proxyMemory() error {
 		return err
 	}
 	defer func() { _, _ = b.timeAll([][]string{removal(name)}) }()
+	if _, err := b.timeAll([][]string{b.ralph("shell", "--", "true")}); err != nil { // starts the proxy
+		return err
+	}
 	said, err := b.output("stats", "--no-stream", "--format", "{{.MemUsage}}", name+".egress")
 	if err != nil {
 		return err

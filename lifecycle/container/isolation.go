@@ -150,12 +150,20 @@ func hasNoNetwork(sb lifecycle.Sandbox) bool { return sb.Proxy == wire.ProxyAddr
 // verified is for what a sandbox was found to be isolated.
 type verified struct {
 	run         string // [lifecycle.Sandbox.Run]
+	networks    string // [engineNetworks.digest]
 	proxyConfig string // hash of its proxy's configuration; "" if that is unknown
 }
 
 // verify starts the proxy of a running sandbox and verifies that there is no other way
-// out. Nothing is run in a sandbox before that.
+// out. Nothing is run in a sandbox before that. A sandbox without a network gets its proxy
+// from the first command that needs it.
 func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (v verified, err error) {
+	if spec.Offline && hasNoNetwork(sb) {
+		now, err := d.Lookup(ctx, sb.Name)
+		if err != nil || now.ID == sb.ID && now.Run == runOffline {
+			return verified{run: runOffline}, err
+		}
+	}
 	var agent container.InspectResponse
 	var image string
 	var engineNets engineNetworks
@@ -197,7 +205,7 @@ func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycl
 			return verified{}, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 		}
 	}
-	v.run = runOf(sb, agent, proxy)
+	v.run, v.networks = runOf(sb, agent, proxy), engineNets.digest()
 	if _, m, _ := d.readFullMarker(sb); reused && m.Run == v.run {
 		v.proxyConfig = m.ProxyConfig
 	} else if !reused && sb.Proxy != "" {
@@ -223,6 +231,10 @@ func networksOf(c container.InspectResponse) []string {
 	}
 	return slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
 }
+
+// runOffline is the [lifecycle.Sandbox.Run] of a sandbox that has neither a network nor a
+// proxy.
+const runOffline = "-  - none"
 
 // runOf names the time for which a sandbox's network and its proxy exist, and what the
 // sandbox is connected to. Without a network, a restart of the sandbox changes nothing.

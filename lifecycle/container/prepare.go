@@ -28,7 +28,7 @@ type marker struct {
 	Hash string `json:"hash"`
 	// Run and Egress are for what isolation was verified, and by which program.
 	Run    string `json:"run,omitempty"`
-	Around string `json:"around,omitempty"` // [hostNetworks.digest] at the time
+	Around string `json:"around,omitempty"` // [engineNetworks.digest] at the time
 	Egress string `json:"egress,omitempty"`
 	// ProxyConfig is the hash of the configuration of its proxy: [proxyConfigHash].
 	ProxyConfig string `json:"proxy_config,omitempty"`
@@ -82,10 +82,7 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verifie
 		if err != nil {
 			return err
 		}
-		m.Egress = program.Hash
-		d.cached.mu.Lock()
-		m.Around = d.cached.networks.digest()
-		d.cached.mu.Unlock()
+		m.Egress, m.Around = program.Hash, v.networks
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
@@ -114,6 +111,9 @@ func (d *Driver) Unprepare(sb lifecycle.Sandbox) error {
 // listed, are the same.
 func (d *Driver) Ready(sb lifecycle.Sandbox, spec lifecycle.Spec) bool {
 	m, ok := d.prepared(sb)
+	if ok && m.Run == runOffline {
+		return spec.Offline
+	}
 	return ok && d.proxyUpToDate(sb, m.ProxyConfig, spec.Egress)
 }
 
@@ -129,7 +129,7 @@ func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	d.cached.mu.Lock()
 	engineNets := d.cached.networks
 	d.cached.mu.Unlock()
-	if engineNets != nil && engineNets.digest() != m.Around {
+	if engineNets != nil && engineNets.digest() != m.Around && m.Run != runOffline {
 		return m, false
 	}
 	program, err := guestbin.Egress(m.Arch)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -112,7 +114,7 @@ func Rules(ctx context.Context, h host.Host, over config.Overrides) (List, error
 		if err == nil {
 			err = json.Unmarshal(answer, &traffic)
 		}
-		if err != nil {
+		if err != nil && !errdefs.IsNotFound(err) { // no command has used the network yet
 			h.Warn(fmt.Errorf("reading the traffic: %w", err))
 		}
 	}
@@ -235,7 +237,7 @@ func amendProxy(ctx context.Context, n networkScope, allow bool, hosts []string)
 	}
 	_, err := n.driver.Control(ctx, n.sb, append([]string{command, "-origin", networkOrigin}, hosts...)...)
 	switch {
-	case err == nil:
+	case err == nil, errdefs.IsNotFound(err): // the next proxy has the new policy
 		return nil
 	case n.sb.State != lifecycle.Running:
 		return n.driver.RemoveProxy(ctx, n.sb) // the next start creates one with the new policy

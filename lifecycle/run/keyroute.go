@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
@@ -177,7 +179,7 @@ func revokeKeys(ctx context.Context, h host.Host, driver *container.Driver, sb l
 	if !commits.Idle(ctx, driver, sb) {
 		return nil // a process of a killed command may need them
 	}
-	if _, err := driver.SendRoutes(ctx, sb, but, endpoints); err != nil {
+	if _, err := driver.SendRoutes(ctx, sb, but, endpoints); err != nil && !errdefs.IsNotFound(err) { // removed with its keys
 		return err
 	}
 	if len(but)+len(endpoints) > 0 {

@@ -38,7 +38,7 @@ func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 			return r, err
 		}
 	}
-	if t.opts.Command != host.TaskCommand {
+	if spec.Offline = t.opts.Command == host.TaskCommand; !spec.Offline {
 		r.endpoints = openEndpoints(h, r.keys, &spec.Egress, t.cloud)
 	}
 	if r.origin, err = gitToken(ctx, h, t, r.git != nil); err != nil {

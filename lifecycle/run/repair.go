@@ -60,6 +60,7 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err := revive(ctx, h, l); err != nil {
 		return err
 	}
+	r.spec.Offline = false // the proxy has to work, too
 	sb, err := ensurer(h, t).Ensure(ctx, r.spec, false)
 	if err != nil {
 		return err
