@@ -68,9 +68,9 @@ func shadowMounts(spec lifecycle.Spec, l map[string]string) []mount.Mount {
 	return mounts
 }
 
-// prepareDirs creates the user's directories on the volumes of a new container.
-func (d *Driver) prepareDirs(ctx context.Context, id string, spec lifecycle.Spec, user string) error {
-	u, g, _ := strings.Cut(user, ":")
+// prepareDirs creates the user's directories on the volumes of a new sandbox.
+func (d *Driver) prepareDirs(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	u, g, _ := strings.Cut(sb.User, ":")
 	uid, errU := strconv.Atoi(u)
 	gid, errG := strconv.Atoi(g)
 	if err := errors.Join(errU, errG); err != nil {
@@ -81,7 +81,7 @@ func (d *Driver) prepareDirs(ctx context.Context, id string, spec lifecycle.Spec
 		dirs = append(slices.Clone(dirs), userCacheDir(uid))
 	}
 	for _, dir := range dirs {
-		if err := engine.CreateDir(ctx, d.API, id, path.Dir(dir), path.Base(dir), uid, gid); err != nil {
+		if err := engine.CreateDir(ctx, d.API, sb.ID, path.Dir(dir), path.Base(dir), uid, gid); err != nil {
 			return err
 		}
 	}

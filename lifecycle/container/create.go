@@ -95,7 +95,7 @@ func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l 
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		if g.program, err = d.ensureRalph(groupCtx); err == nil {
-			g.mounts, err = d.mountsOf(groupCtx, spec, l, programs.ImageTag(g.program))
+			g.mounts, err = d.mountsOf(groupCtx, spec, l)
 		}
 		return err
 	})
@@ -108,8 +108,8 @@ func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l 
 
 // mountsOf returns the mounts of a sandbox, creates missing volumes, and adds their
 // labels to l.
-func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) ([]mount.Mount, error) {
-	own, err := d.createGit(ctx, spec, l, image)
+func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, error) {
+	own, err := d.createGit(ctx, spec, l)
 	if err != nil {
 		return nil, err
 	}
@@ -161,9 +161,6 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped
 	err = d.compareMounts(ctx, made.ID, host.Mounts)
-	if err == nil {
-		err = d.prepareDirs(ctx, made.ID, spec, user)
-	}
 	if err == nil {
 		// The name is ours: what else belongs to it is left of another sandbox.
 		err = d.removeParts(ctx, spec.Name, l)

@@ -9,10 +9,8 @@ import (
 	"maps"
 	"os"
 	"path"
-	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
@@ -28,8 +26,8 @@ const gitPrivate = "private"
 // commits, it outlives the sandbox, and the next one of that name uses it.
 func gitVolume(sandbox string) string { return "ralph-git-" + sandbox }
 
-// createGit ensures that the sandbox's git volume exists and is filled.
-func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[string]string, image string) (*gitsync.Layout, error) {
+// createGit ensures that the sandbox's git volume exists.
+func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*gitsync.Layout, error) {
 	if spec.Git == nil {
 		return nil, nil
 	}
@@ -53,9 +51,6 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 	}
 	if err := d.checkGitVolume(ctx, name, of); err != nil {
 		return nil, err
-	}
-	if err := d.fillGit(ctx, spec.Name, own, l[labelUser], image); err != nil {
-		return nil, fmt.Errorf("filling the volume %s: %w", name, err)
 	}
 	return own, nil
 }
@@ -84,62 +79,36 @@ func isGone(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// fillGit fills an empty git volume through a container that is never started.
-func (d *Driver) fillGit(ctx context.Context, sandbox string, own *gitsync.Layout, user, image string) (err error) {
-	id, err := d.createFiller(ctx, sandbox, own.Folder, image)
-	if err != nil {
+// fillGit fills the git volume of a sandbox in which no command has run, unless it has
+// content.
+func (d *Driver) fillGit(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	if !sb.Private || spec.Git == nil {
+		return nil
+	}
+	_, err := d.API.ContainerStatPath(ctx, sb.ID, client.ContainerStatPathOptions{Path: path.Join(gitsync.Folder, "HEAD")})
+	if err == nil || !errdefs.IsNotFound(err) {
 		return err
 	}
-	defer func() { err = errors.Join(err, engine.RemoveContainer(context.WithoutCancel(ctx), d.API, id)) }()
-	_, _, err = engine.ReadFile(ctx, d.API, id, path.Join(own.Folder, "HEAD"))
-	if err == nil || !errdefs.IsNotFound(err) {
+	own, err := spec.Git(ctx)
+	if err != nil {
 		return err
 	}
 	r, w := io.Pipe()
 	filled := make(chan error, 1)
 	go func() {
-		err := own.Fill(ctx, user, w)
+		err := own.Fill(ctx, sb.User, w)
 		_ = w.CloseWithError(err)
 		filled <- err
 	}()
-	_, err = d.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: path.Dir(own.Folder), Content: r})
+	_, err = d.API.CopyToContainer(ctx, sb.ID, client.CopyToContainerOptions{DestinationPath: path.Dir(own.Folder), Content: r})
 	_ = r.CloseWithError(errors.New("the engine has stopped reading"))
 	if fillErr := <-filled; fillErr != nil && err != nil {
-		return fillErr
+		err = fillErr
 	}
-	return err
-}
-
-// fillTimeout bounds how long another command takes to fill a volume.
-const fillTimeout = 10 * time.Second
-
-// createFiller creates the container through which the volume is filled. If it exists,
-// another command is filling the volume, or was killed.
-func (d *Driver) createFiller(ctx context.Context, sandbox, folder, image string) (id string, err error) {
-	opts := client.ContainerCreateOptions{
-		Name: sandbox + ".git",
-		Config: &container.Config{
-			Image: image, Entrypoint: []string{"/never"}, Labels: engine.PartLabels(sandbox, engine.RoleHelper), NetworkDisabled: true,
-		},
-		HostConfig: &container.HostConfig{NetworkMode: "none", Mounts: []mount.Mount{gitMount(sandbox, folder)}},
+	if err != nil {
+		return fmt.Errorf("filling the volume %s: %w", gitVolume(sb.Name), err)
 	}
-	for deadline := time.Now().Add(fillTimeout); ; {
-		made, err := d.API.ContainerCreate(ctx, opts)
-		if err == nil || !errdefs.IsConflict(err) {
-			return made.ID, err
-		}
-		if time.Now().After(deadline) {
-			deadline = time.Now().Add(fillTimeout)
-			if err := engine.RemovePart(ctx, d.API, opts.Name, sandbox); err != nil {
-				return "", err
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+	return nil
 }
 
 func gitMount(sandbox, target string) mount.Mount {
@@ -157,7 +126,11 @@ func gitMounts(sandbox string, own *gitsync.Layout) []mount.Mount {
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
 		}
 	}
-	mounts := []mount.Mount{gitMount(sandbox, own.Folder)}
+	mounts := []mount.Mount{
+		// With a read-only root file system, the engine only writes to volumes.
+		{Type: mount.TypeVolume, Target: path.Dir(own.Folder), VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
+		gitMount(sandbox, own.Folder),
+	}
 	for _, dir := range own.Over {
 		mounts = append(mounts, gitMount(sandbox, dir))
 	}

@@ -157,10 +157,21 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	// Not canceled: an engine that is interrupted while it reads a file may never release
 	// the volumes.
 	group.Go(func() error { return d.checkProbe(ctx, sb.ID, spec.Probe) })
+	if m, ok := d.lastMarker(sb.Name); !ok || m.ID != sb.ID {
+		group.Go(func() error { return d.fillVolumes(ctx, sb, spec) })
+	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	return d.writeMarker(sb, p, v)
+}
+
+// fillVolumes prepares the volumes of a sandbox in which no command has run.
+func (d *Driver) fillVolumes(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
+	if err := d.fillGit(ctx, sb, spec); err != nil {
+		return err
+	}
+	return d.prepareDirs(ctx, sb, spec)
 }
 
 // checkProbe compares a file of the worktree with the engine's file at the same path.
