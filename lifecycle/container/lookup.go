@@ -37,6 +37,7 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 		return lifecycle.Sandbox{}, err
 	}
 	if !found {
+		go func() { _, _ = d.info(ctx) }() // Create needs it
 		return lifecycle.Sandbox{Name: name, State: lifecycle.NotFound}, nil
 	}
 	if !isSandbox(c.Config.Labels, name) {
