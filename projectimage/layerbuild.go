@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/moby/moby/client"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -91,17 +92,18 @@ func (b *Builder) buildLayer(ctx context.Context, spec buildSpec, base Image, no
 }
 
 // lookupLayer looks up a project's layer, unless its base was rebuilt since. It does not need
-// its base.
+// its base. Both are inspected at the same time, because engines take a while for each.
 func (b *Builder) lookupLayer(ctx context.Context, spec buildSpec) (_ Image, found bool, _ error) {
-	result, found, err := b.inspect(ctx, spec.tag)
-	if err != nil || !found {
+	var layer client.ImageInspectResult
+	var base Image
+	var hasBase bool
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { layer, found, err = b.inspect(groupCtx, spec.tag); return err })
+	group.Go(func() (err error) { base, hasBase, err = b.lookup(groupCtx, spec.base); return err })
+	if err := group.Wait(); err != nil || !found || hasBase && base.ID != imageLabel(layer, labelBaseID) {
 		return Image{}, false, err
 	}
-	base, found, err := b.lookup(ctx, spec.base)
-	if err != nil || found && base.ID != imageLabel(result, labelBaseID) {
-		return Image{}, false, err
-	}
-	return Image{Ref: spec.tag, ID: result.ID}, true, nil
+	return Image{Ref: spec.tag, ID: layer.ID}, true, nil
 }
 
 func imageLabel(image client.ImageInspectResult, name string) string {
