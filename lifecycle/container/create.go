@@ -160,15 +160,23 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 	}
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped
-	err = d.compareMounts(ctx, made.ID, host.Mounts)
-	if err == nil {
-		// The name is ours: what else belongs to it is left of another sandbox.
-		err = d.removeParts(ctx, spec.Name, l)
-	}
-	if err != nil {
+	if err := d.checkCreated(ctx, sb, host.Mounts, g.isolation.network); err != nil {
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
 	}
 	return sb, nil
+}
+
+// checkCreated compares the mounts of a new container, and removes what an earlier sandbox of
+// the same name has left.
+func (d *Driver) checkCreated(ctx context.Context, sb lifecycle.Sandbox, mounts []mount.Mount, network string) error {
+	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		return fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+	}
+	if err := compareMounts(res.Container.Mounts, mounts); err != nil {
+		return err
+	}
+	return d.removeStale(ctx, sb.Name, network, creation(res.Container))
 }
 
 // createFromMapped creates a container from a mapped image. Another process can replace
@@ -335,7 +343,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {
-		if err := d.removeParts(ctx, sb.Name, nil); err != nil {
+		if err := d.removeResources(ctx, sb.Name); err != nil {
 			return err
 		}
 	}

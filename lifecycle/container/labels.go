@@ -31,7 +31,6 @@ const (
 	labelConfig     = engine.LabelPrefix + "config"  // directory of the user's agent settings, if any
 	labelCache      = engine.LabelPrefix + "cache"   // cache volume
 	labelGit        = engine.LabelPrefix + "git"     // "private" for a private git directory
-
 )
 
 // Values of engine.LabelRole.
@@ -39,7 +38,6 @@ const (
 	roleNetwork = "network"
 	roleEgress  = "egress"
 	roleProxy   = "proxy"
-	roleNetns   = "netns" // of earlier versions
 	roleSockets = "sockets"
 	roleGit     = "git"
 	roleCache   = "cache"

@@ -1,7 +1,6 @@
 package container
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +10,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
-	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -133,13 +132,9 @@ func readOnlyBind(dir, target string) mount.Mount {
 
 // compareMounts checks that a container has the expected mounts. An image can add
 // volumes, but nothing of the host.
-func (d *Driver) compareMounts(ctx context.Context, id string, expectedMounts []mount.Mount) error {
-	res, err := d.API.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-	if err != nil {
-		return fmt.Errorf("inspecting the mounts: %w", err)
-	}
+func compareMounts(mounts []container.MountPoint, expectedMounts []mount.Mount) error {
 	found := map[string]bool{}
-	for _, has := range res.Container.Mounts {
+	for _, has := range mounts {
 		i := slices.IndexFunc(expectedMounts, func(m mount.Mount) bool { return m.Target == has.Destination })
 		switch {
 		case i < 0 && has.Type == mount.TypeVolume:

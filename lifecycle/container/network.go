@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/netip"
@@ -216,41 +215,6 @@ func parseNetworks(all []network.Summary) (engineNetworks, error) {
 		}
 	}
 	return engineNets, nil
-}
-
-// removeParts removes what belongs to the sandbox of that name: its proxy with its
-// sockets, helpers, and networks but for the one that labels name.
-func (d *Driver) removeParts(ctx context.Context, name string, keep map[string]string) error {
-	mine := make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", engine.LabelSandbox+"="+name).Add("label", engine.LabelRole)
-	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: mine})
-	if err != nil {
-		return fmt.Errorf("listing the containers of %s: %w", name, err)
-	}
-	var errs []error
-	for _, c := range containers.Items {
-		errs = append(errs, engine.RemoveContainer(ctx, d.API, c.ID))
-	}
-	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: mine})
-	if err != nil {
-		return errors.Join(append(errs, fmt.Errorf("listing the networks of %s: %w", name, err))...)
-	}
-	for _, n := range networks.Items {
-		if n.Name == keep[labelNetwork] {
-			continue
-		}
-		// With keep, a network in use belongs to the loser of a race for the same
-		// name, who removes it.
-		if err := d.removeNetwork(ctx, n.ID); keep == nil || !isInUse(err) {
-			errs = append(errs, err)
-		}
-	}
-	if keep == nil {
-		_, err := d.API.VolumeRemove(ctx, socketsVolume(name), client.VolumeRemoveOptions{})
-		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-			errs = append(errs, fmt.Errorf("removing the sockets of the proxy of %s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 func isInUse(err error) bool {

@@ -92,8 +92,7 @@ func isCurrent(c container.InspectResponse, run, image string) bool {
 	if ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt); err == nil && !ended.IsZero() {
 		return false
 	}
-	made, err := time.Parse(time.RFC3339Nano, c.Created)
-	return c.State.Running || c.State.Status == container.StateCreated && err == nil && time.Since(made) < proxyTimeout
+	return c.State.Running || c.State.Status == container.StateCreated && time.Since(creation(c)) < proxyTimeout
 }
 
 // makeProxy creates the container of a proxy, or reuses a current one.
@@ -219,6 +218,9 @@ func (d *Driver) startedByUs(sb lifecycle.Sandbox) bool {
 // another configuration than the spec.
 func (d *Driver) staleProxy(sb lifecycle.Sandbox, agent, proxy container.InspectResponse, e lifecycle.Egress) bool {
 	_, m, _ := d.readFullMarker(sb)
+	if m.ProxyConfig == "" && time.Since(creation(proxy)) < proxyTimeout {
+		return false // another command is creating it
+	}
 	return m.Run != "" && m.Run == runOf(sb, agent, proxy) && !d.proxyUpToDate(sb, m.ProxyConfig, e)
 }
 

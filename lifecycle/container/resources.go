@@ -1,0 +1,138 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+)
+
+// resource is a proxy, a helper, a network or a volume of sockets. Nothing of a user's is
+// in them.
+type resource struct {
+	sandbox, name string
+	created       time.Time
+	isNetwork     bool
+	remove        func(ctx context.Context) error
+}
+
+// resources lists those of a sandbox, or of all sandboxes.
+func (d *Driver) resources(ctx context.Context, sandbox string) ([]resource, error) {
+	label := engine.LabelSandbox
+	if sandbox != "" {
+		label += "=" + sandbox
+	}
+	ours := make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", label).Add("label", engine.LabelRole)
+	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
+	if err != nil {
+		return nil, fmt.Errorf("listing the proxies of sandboxes: %w", err)
+	}
+	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
+	if err != nil {
+		return nil, fmt.Errorf("listing the networks of sandboxes: %w", err)
+	}
+	volumes, err := d.API.VolumeList(ctx, client.VolumeListOptions{Filters: ours.Clone().Add("label", engine.LabelRole+"="+roleSockets)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the volumes of sandboxes: %w", err)
+	}
+	var all []resource
+	for _, c := range containers.Items {
+		all = append(all, resource{
+			sandbox: c.Labels[engine.LabelSandbox], name: strings.TrimPrefix(strings.Join(c.Names, " "), "/"), created: time.Unix(c.Created, 0),
+			remove: func(ctx context.Context) error { return engine.RemoveContainer(ctx, d.API, c.ID) },
+		})
+	}
+	for _, n := range networks.Items {
+		all = append(all, resource{
+			sandbox: n.Labels[engine.LabelSandbox], name: n.Name, created: n.Created, isNetwork: true,
+			remove: func(ctx context.Context) error { return d.removeNetwork(ctx, n.ID) },
+		})
+	}
+	for _, v := range volumes.Items {
+		created, err := time.Parse(time.RFC3339, v.CreatedAt)
+		if err != nil {
+			return nil, fmt.Errorf("listing the volumes of sandboxes: %w", err)
+		}
+		all = append(all, resource{
+			sandbox: v.Labels[engine.LabelSandbox], name: v.Name, created: created,
+			remove: func(ctx context.Context) error {
+				if err := d.RemoveVolume(ctx, v.Name); !errdefs.IsConflict(err) { // a new sandbox of that name uses it
+					return err
+				}
+				return nil
+			},
+		})
+	}
+	return all, nil
+}
+
+// creation returns when a container was created.
+func creation(c container.InspectResponse) time.Time {
+	created, _ := time.Parse(time.RFC3339Nano, c.Created)
+	return created
+}
+
+// removeResources removes those of a removed sandbox.
+func (d *Driver) removeResources(ctx context.Context, sandbox string) error {
+	all, err := d.resources(ctx, sandbox)
+	errs := []error{err}
+	for _, r := range all {
+		errs = append(errs, r.remove(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// removeStale removes the resources of an earlier sandbox with the name of a new one, which
+// has a network and the volume of sockets.
+func (d *Driver) removeStale(ctx context.Context, sandbox, network string, created time.Time) error {
+	all, err := d.resources(ctx, sandbox)
+	errs := []error{err}
+	for _, r := range all {
+		if r.name == network || r.name == socketsVolume(sandbox) {
+			continue
+		}
+		if !r.isNetwork { // lists have seconds only
+			c, found, err := engine.Inspect(ctx, d.API, r.name)
+			if errs = append(errs, err); !found || creation(c).After(created) {
+				continue // another command has started the new sandbox
+			}
+		}
+		// A network in use belongs to the loser of a race for the same name, which removes
+		// it.
+		if err := r.remove(ctx); !r.isNetwork || !isInUse(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SweepOrphans removes the resources of sandboxes that do not exist, and names them. What is
+// younger than grace may belong to a sandbox that is being created.
+func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed []string, err error) {
+	sandboxes, err := d.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.resources(ctx, "")
+	errs, before := []error{err}, time.Now().Add(-grace)
+	inUse := map[string]bool{}
+	for _, sb := range sandboxes {
+		inUse[sb.Name] = true
+	}
+	for _, r := range all {
+		inUse[r.sandbox] = inUse[r.sandbox] || r.created.After(before)
+	}
+	for _, r := range slices.DeleteFunc(all, func(r resource) bool { return inUse[r.sandbox] }) {
+		errs = append(errs, r.remove(ctx))
+		removed = append(removed, r.name)
+	}
+	return removed, errors.Join(errs...)
+}
