@@ -32,6 +32,8 @@ type Record struct {
 	// output then; empty for none.
 	Detached bool   `json:"detached,omitempty"`
 	Log      string `json:"log,omitempty"`
+	// Stopped says that the user has stopped the sandbox.
+	Stopped bool `json:"stopped,omitempty"`
 
 	Live    bool   `json:"-"` // a process holds its lock
 	Sandbox string `json:"-"` // where it runs
@@ -59,16 +61,26 @@ func (h Host) NewRecord(r Record) (*HeldRecord, error) {
 	if err := n.Lock.Lock(); err != nil {
 		return nil, fmt.Errorf("writing the run record: %w", err)
 	}
-	if err := n.write(); err != nil {
+	if err := n.write(n.path); err != nil {
 		return nil, errors.Join(err, n.Lock.Close())
 	}
 	return n, nil
 }
 
-func (n *HeldRecord) write() error {
-	content, err := json.Marshal(n.Record)
+// write writes the record in place: its lock is on the file. The file of a command that has
+// just ended is not created again.
+func (n Record) write(path string) error {
+	content, err := json.Marshal(n)
+	var f *os.File
 	if err == nil {
-		err = os.WriteFile(n.path, append(content, '\n'), 0o600) // in place: the lock is on this file
+		f, err = os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		_, err = f.Write(append(content, '\n'))
+		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		return fmt.Errorf("writing the run record: %w", err)
@@ -82,7 +94,7 @@ func (n *HeldRecord) Detach(log string) error {
 		return nil
 	}
 	n.Detached, n.Log = true, log
-	return n.write()
+	return n.write(n.path)
 }
 
 // Done removes the record, unless an error says that the command's process may still
@@ -225,27 +237,23 @@ func ReadRecord(path string) (n Record, ok bool) {
 	return Record{}, false
 }
 
-func (h Host) stopPath(name string) string { return filepath.Join(h.LockDir(), name+".stopped") }
-
-// RecordStop records that the user stops a sandbox: a loop in it does not restart it.
+// RecordStop records for the running commands in a sandbox that the user stops it: their loops
+// do not restart it.
 func (h Host) RecordStop(name string) error {
-	err := os.MkdirAll(h.LockDir(), 0o700)
-	if err == nil {
-		err = os.WriteFile(h.stopPath(name), nil, 0o600)
+	all, err := h.records(name)
+	for _, n := range all {
+		if n.Live && !n.Stopped {
+			n.Stopped = true
+			err = errors.Join(err, n.write(filepath.Join(h.RecordDir(name), n.ID)))
+		}
 	}
-	if now := time.Now(); err == nil {
-		err = os.Chtimes(h.stopPath(name), now, now) // the file system's clock is coarser
-	}
-	if err != nil {
-		return fmt.Errorf("recording the stop of %s: %w", name, err)
-	}
-	return nil
+	return err
 }
 
-// StoppedSince reports whether the user has stopped a sandbox since t.
-func (h Host) StoppedSince(name string, t time.Time) bool {
-	info, err := os.Stat(h.stopPath(name))
-	return err == nil && info.ModTime().After(t)
+// Stopped reports whether the user has stopped the sandbox of a running command.
+func (h Host) Stopped(name, id string) bool {
+	n, _ := ReadRecord(filepath.Join(h.RecordDir(name), id))
+	return n.Stopped
 }
 
 // AskTimeout bounds listing the commands in a sandbox.

@@ -135,3 +135,17 @@ func TestExclusiveLockWaitsForCommands(t *testing.T) {
 	leave()
 	assert.NilError(t, <-came)
 }
+
+// A stop is recorded for running commands only.
+func TestRecordStop(t *testing.T) {
+	h := Host{StateDir: t.TempDir()}
+	n, err := h.NewRecord(Record{ID: "x", Command: []string{"ralph", "build"}, Sandbox: "box"})
+	assert.NilError(t, err)
+	assert.Assert(t, !h.Stopped("box", "x"))
+	assert.NilError(t, h.RecordStop("box"))
+	assert.Assert(t, h.Stopped("box", "x"))
+	n.Done(nil)
+	assert.NilError(t, n.write(n.path))
+	assert.Assert(t, Missing(n.path), "a record of an ended command was created again")
+	assert.Assert(t, !h.Stopped("box", "x"))
+}

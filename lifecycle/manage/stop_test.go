@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -116,7 +115,6 @@ func TestStop(t *testing.T) {
 func TestStopEndsALoopThatWouldRestart(t *testing.T) {
 	var stderr bytes.Buffer
 	h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
-	began := time.Now()
 	record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Sandbox: "ralph-a"})
 	assert.NilError(t, err)
 	d := &obeying{state: lifecycle.Stopped}
@@ -126,7 +124,7 @@ func TestStopEndsALoopThatWouldRestart(t *testing.T) {
 		stopped <- stop(t.Context(), h, host.Located{Sandbox: sb, Backend: host.Backend{Driver: d}}, false)
 	}()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if h.StoppedSince("ralph-a", began) {
+		if h.Stopped("ralph-a", "x") {
 			return poll.Success()
 		}
 		return poll.Continue("no stop is recorded")

@@ -39,7 +39,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	}
 	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
 	p.Env = env
-	rec := &recovery{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID, since: time.Now()}
+	rec := &recovery{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
 	restarted := false
 	var lost error // of the latest command that was started
 	for recreate := r.opts.Recreate; ; recreate = false {

@@ -29,7 +29,6 @@ type recovery struct {
 	root    string // of the worktree
 	id      string // of the dispatch
 
-	since  time.Time         // the start of the first attempt
 	began  time.Time         // of the latest attempt
 	deaths int               // in a row, without a successful run in between
 	cause  string            // of the latest death; empty before a restart
@@ -120,8 +119,8 @@ func (r *recovery) stopError(what string) error {
 	return hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", r.name, what, r.command), "the next command restarts it")
 }
 
-// stopped reports whether the user has stopped the sandbox since the first attempt.
-func (r *recovery) stopped() bool { return r.host.StoppedSince(r.name, r.since) }
+// stopped reports whether the user has stopped the sandbox.
+func (r *recovery) stopped() bool { return r.host.Stopped(r.name, r.id) }
 
 // stillRunning returns an error that says that a command survived the restart of its engine.
 // It is [ErrUnknownEnd] for a loop that was killed meanwhile.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -54,7 +53,7 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 			t.Parallel()
 			var said bytes.Buffer
 			h := host.Host{StateDir: t.TempDir(), Stderr: &said}
-			r := &recovery{host: h, driver: &tc.driver, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", since: time.Now(), deaths: tc.deaths}
+			r := &recovery{host: h, driver: &tc.driver, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", deaths: tc.deaths}
 			again, err := r.died(t.Context(), tc.sb, 0, broken)
 			assert.Equal(t, again, tc.again, "%v\n%s", err, said.String())
 			if tc.err != "" {
@@ -70,7 +69,10 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 func TestStoppedLoopIsNotRestarted(t *testing.T) {
 	for _, sb := range []lifecycle.Sandbox{{Name: "box"}, {}} {
 		h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-		r := &recovery{host: h, driver: &restarting{state: lifecycle.Stopped}, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", since: time.Now(), deaths: 1}
+		r := &recovery{host: h, driver: &restarting{state: lifecycle.Stopped}, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", deaths: 1}
+		record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Sandbox: "box"})
+		assert.NilError(t, err)
+		defer record.Done(nil)
 		assert.NilError(t, h.RecordStop("box"))
 		again, err := r.died(t.Context(), sb, exitKilled, nil)
 		assert.Assert(t, !again)
