@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/moby/moby/client"
@@ -22,26 +23,33 @@ import (
 // countedEngine writes down every call of the Engine API.
 type countedEngine struct {
 	*testEngine
+	mu    sync.Mutex
 	calls []string
 }
 
+func (c *countedEngine) count(call string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call)
+}
+
 func (c *countedEngine) ImageInspect(ctx context.Context, ref string, options ...client.ImageInspectOption) (client.ImageInspectResult, error) {
-	c.calls = append(c.calls, "inspect "+ref)
+	c.count("inspect " + ref)
 	return c.testEngine.ImageInspect(ctx, ref, options...)
 }
 
 func (c *countedEngine) ImagePull(ctx context.Context, ref string, options client.ImagePullOptions) (client.ImagePullResponse, error) {
-	c.calls = append(c.calls, "pull "+ref)
+	c.count("pull " + ref)
 	return c.testEngine.ImagePull(ctx, ref, options)
 }
 
 func (c *countedEngine) DialHijack(ctx context.Context, url, proto string, meta map[string][]string) (net.Conn, error) {
-	c.calls = append(c.calls, "hijack "+url)
+	c.count("hijack " + url)
 	return c.testEngine.DialHijack(ctx, url, proto, meta)
 }
 
 func (c *countedEngine) Dialer() func(context.Context) (net.Conn, error) {
-	c.calls = append(c.calls, "dial")
+	c.count("dial")
 	return c.testEngine.Dialer()
 }
 
@@ -155,7 +163,7 @@ func TestEngineDependencies(t *testing.T) {
 		again := w.mustDispatch(t)
 		assert.DeepEqual(t, again, Image{Ref: built.Ref, ID: built.ID})
 		assert.Assert(t, cmp.Len(counted.calls, 2))
-		assert.Equal(t, counted.calls[0], "inspect "+built.Ref)
+		assert.Check(t, cmp.Contains(counted.calls, "inspect "+built.Ref))
 
 		// Words for readers change nothing, nor does asking 5,000 times in 10,000 lines.
 		var long strings.Builder
@@ -231,7 +239,7 @@ func TestEngineCopiedFiles(t *testing.T) {
 		again := w.mustDispatch(t)
 		assert.DeepEqual(t, again, Image{Ref: first.Ref, ID: first.ID})
 		assert.Assert(t, cmp.Len(counted.calls, 2))
-		assert.Equal(t, counted.calls[0], "inspect "+first.Ref)
+		assert.Check(t, cmp.Contains(counted.calls, "inspect "+first.Ref))
 
 		writeFile(t, projectPath(w.root, "tools/hammer"), "hit harder")
 		second := w.mustDispatch(t)
