@@ -23,11 +23,11 @@ const (
 	proxyAim    = 0.8
 	proxyAdds   = time.Millisecond
 	proxyMemory = 16 // MiB
-	wallAdds    = 500 * time.Millisecond
+	policyAdds  = 500 * time.Millisecond
 	syncTakes   = 150 * time.Millisecond
 )
 
-// network measures the proxy, the wall and the private git directory.
+// network measures the proxy, network policies and the private git directory.
 func (b *bench) network() error {
 	if err := b.proxy(); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (b *bench) network() error {
 	if err := b.sync(); err != nil {
 		return err
 	}
-	if err := b.wall(); err != nil {
+	if err := b.policies(); err != nil {
 		return err
 	}
 	return b.eachEngine(b.proxyMemory)
@@ -78,23 +78,23 @@ func (b *bench) sync() error {
 	return nil
 }
 
-// wall measures bringing sandboxes up with a network policy and without one.
-func (b *bench) wall() error {
+// policies measures the creation of sandboxes with a network policy and without one.
+func (b *bench) policies() error {
 	var ways []string
 	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_ENGINES"), ",") {
 		name, _, _ := strings.Cut(entry, "=")
-		ways = append(ways, name+"-open", name+"-walled")
+		ways = append(ways, name+"-open", name+"-isolated")
 	}
 	up, err := b.goBench("./lifecycle/container", "Up", "1x", ways...)
 	if err != nil {
 		return err
 	}
 	for i := 0; i < len(ways); i += 2 {
-		open, walled := up.of(ways[i], "ns/op"), up.of(ways[i+1], "ns/op")
-		w, o := middle(walled), middle(open)
-		above := middle(each(walled, open, func(w, o float64) float64 { return w - o }))
+		open, isolated := up.of(ways[i], "ns/op"), up.of(ways[i+1], "ns/op")
+		w, o := middle(isolated), middle(open)
+		above := middle(each(isolated, open, func(w, o float64) float64 { return w - o }))
 		fmt.Printf("%-7s %-32s %s, without %s, %s above, ratio %.2f (goal: at most %s above)\n", strings.TrimSuffix(ways[i], "-open"),
-			"up with a network policy", ms(time.Duration(w)), ms(time.Duration(o)), ms(time.Duration(above)), w/o, ms(wallAdds))
+			"up with a network policy", ms(time.Duration(w)), ms(time.Duration(o)), ms(time.Duration(above)), w/o, ms(policyAdds))
 	}
 	return nil
 }

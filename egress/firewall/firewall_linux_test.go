@@ -17,7 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress/firewall"
 )
 
-// namespace moves the test into a network namespace of its own, whose only
+// namespace moves the test into a new network namespace, whose only
 // interface leads nowhere: what is let out is not answered.
 func namespace(t *testing.T) {
 	t.Helper()
@@ -44,7 +44,7 @@ func namespace(t *testing.T) {
 	}
 }
 
-// refused reports whether the wall answered. What was let out gets no answer.
+// refused reports whether the firewall has rejected a packet. Other packets get no answer.
 func refused(t *testing.T, network, address string) bool {
 	t.Helper()
 	conn, err := net.DialTimeout(network, address, 100*time.Millisecond)
@@ -100,7 +100,7 @@ func TestRules(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			namespace(t)
 			for _, to := range tc.never {
-				assert.Assert(t, !refused(t, to[0], to[1]), "before the wall %s is let out", to)
+				assert.Assert(t, !refused(t, to[0], to[1]), "without the firewall, %s is reachable", to)
 			}
 			assert.NilError(t, firewall.Apply(tc.near))
 			assert.NilError(t, firewall.Apply(tc.near), "a second time")

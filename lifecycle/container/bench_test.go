@@ -12,13 +12,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// BenchmarkUp brings new sandboxes up, with a wall and without one, which only
-// the driver can do.
+// BenchmarkUp creates and starts sandboxes with a network policy and without one.
 func BenchmarkUp(b *testing.B) {
 	policy, err := egress.New(egress.Allowlist, "shell", []string{egress.AgentPreset, "git", "packages"}, nil)
 	assert.NilError(b, err)
 	for _, e := range engines.List() {
-		for way, isolation := range map[string]lifecycle.Egress{"open": {}, "walled": {Policy: policy, Amended: policy}} {
+		for way, access := range map[string]lifecycle.Egress{"open": {}, "isolated": {Policy: policy, Amended: policy}} {
 			b.Run(e.Name+"-"+way, func(b *testing.B) {
 				dir := b.TempDir()
 				d := &container.Driver{API: e.Client(b), Host: e.Host, StateDir: dir}
@@ -29,7 +28,7 @@ func BenchmarkUp(b *testing.B) {
 				for b.Loop() {
 					b.StopTimer()
 					spec := newSpec(b, "bench")
-					spec.Egress = isolation
+					spec.Egress = access
 					b.StartTimer()
 					sb, err := up.Ensure(b.Context(), spec, false)
 					assert.NilError(b, err)

@@ -37,8 +37,7 @@ type cache struct {
 	installer *programs.Installer
 	// networks are those of the last listing.
 	networks *engineNetworks
-	// open are the sandboxes with an open network that were started and have no firewall
-	// yet.
+	// open are the started sandboxes with the policy allow-all that have no firewall yet.
 	open map[string]bool
 	// started are the sandboxes that this process has started, so that their mounts
 	// are current.

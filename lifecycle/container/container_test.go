@@ -207,7 +207,7 @@ func TestConcurrentCommandsCreateOneSandbox(t *testing.T) {
 	})
 }
 
-// Somebody who is too late with a sandbox of the same name has a network that is in
+// The loser of a race for the same name has a network that is in
 // use, until he removes it himself.
 func TestNetworkInUseIsKept(t *testing.T) {
 	t.Parallel()
@@ -240,7 +240,7 @@ func TestNetworkInUseIsKept(t *testing.T) {
 
 		sb, err := s.Driver.Create(t.Context(), spec)
 		assert.NilError(t, err)
-		assert.ErrorContains(t, s.Driver.Remove(t.Context(), sb), "active endpoints", "with the sandbox gone, nobody else removes it")
+		assert.ErrorContains(t, s.Driver.Remove(t.Context(), sb), "active endpoints", "the network of a removed sandbox has no other owner")
 	})
 }
 

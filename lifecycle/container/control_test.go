@@ -17,18 +17,18 @@ import (
 // askModel asks for a URL and returns the first line of the answer.
 const askModel = `
 	use Socket; my ($host, $port, $path) = $ARGV[0] =~ m{^http://([^:/]+):(\d+)(.*)$};
-	socket(my $s, PF_INET, SOCK_STREAM, 0); connect($s, pack_sockaddr_in($port, inet_aton($host))) or print("nobody\n"), exit;
+	socket(my $s, PF_INET, SOCK_STREAM, 0); connect($s, pack_sockaddr_in($port, inet_aton($host))) or print("no listener\n"), exit;
 	send($s, "GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 0); print scalar <$s>`
 
-// Keys that are handed over are with the proxy alone, and gone with it: until
-// somebody hands them over again, there is no way to the model.
+// Only the proxy has the keys. A restarted proxy has none until they are sent again, so
+// that the model cannot be reached.
 func TestKeysAreOnlyInTheProxy(t *testing.T) {
 	t.Parallel()
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s, api := newSuite(t, e), e.Client(t)
 		d := s.Driver.(*driver.Driver)
-		sb, spec := walled(t, s, egress.Deny)
+		sb, spec := isolated(t, s, egress.Deny)
 		proxy := sb.Name + ".egress"
 		serve(t, api, proxy, "model.example")
 		secret := "sk-" + nonce()
@@ -76,7 +76,7 @@ func TestKeysAreOnlyInTheProxy(t *testing.T) {
 		assert.Equal(t, ask(sb), "", "without a proxy, connections are closed")
 		_, err = d.SendRoutes(t.Context(), sb, routes, nil)
 		assert.ErrorContains(t, err, "reaching the proxy")
-		again := takenUp(t, d, spec)
+		again := repaired(t, d, spec)
 		assert.Equal(t, ask(again), "HTTP/1.1 503 Service Unavailable")
 		_, err = d.SendRoutes(t.Context(), again, routes, nil)
 		assert.NilError(t, err)

@@ -69,7 +69,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	if err != nil {
 		if _, found, _ := engine.Inspect(ctx, d.API, spec.Name); found && errdefs.IsNotFound(err) {
-			err = lifecycle.ErrExists // the winner of a race has removed what is ours
+			err = lifecycle.ErrExists // another command has won the race and removed our network
 		}
 		if g.isolation.network != "" {
 			err = errors.Join(err, d.removeNetwork(context.WithoutCancel(ctx), g.isolation.network))
@@ -87,9 +87,8 @@ type prerequisites struct {
 	isolation isolation
 }
 
-// checkPrerequisites looks everything up side by side, and makes volumes and the network
-// meanwhile: an engine takes its time for each. What the volumes are of is noted
-// in l. What there is if it fails is returned as well.
+// checkPrerequisites looks everything up concurrently, and creates the volumes and the
+// network. It adds the labels of the volumes to l. If it fails, it returns what was created.
 func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*prerequisites, error) {
 	g, user := &prerequisites{}, l[labelUser]
 	group, groupCtx := errgroup.WithContext(ctx)

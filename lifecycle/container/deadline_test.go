@@ -14,10 +14,10 @@ import (
 )
 
 // unruly asks for a deadline as ralph does, and then behaves as badly as it can:
-// it forks, detaches, ignores signals, and stops whoever it may.
+// it forks, detaches, ignores signals, and stops all processes that it can.
 const unruly = `
 use IO::Socket::UNIX; use Socket;
-my $s = IO::Socket::UNIX->new(Type => SOCK_STREAM, Peer => "\0docker-ralph-deadline") or die "nobody keeps the time: $!";
+my $s = IO::Socket::UNIX->new(Type => SOCK_STREAM, Peer => "\0docker-ralph-deadline") or die "no watchdog: $!";
 print $s "1500\n"; $s->flush; my $said = <$s>; print "said $said"; $| = 1;
 $SIG{$_} = "IGNORE" for qw(TERM INT HUP QUIT);
 for (1 .. 3) {

@@ -23,7 +23,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if !ok {
 		return 0, lifecycle.ErrNotPrepared
 	}
-	if err := d.closeOpen(ctx, sb); err != nil {
+	if err := d.ensureFirewall(ctx, sb); err != nil {
 		return 0, err
 	}
 	args := append([]string{program.Path(), "_exec"}, p.Args...) // for its umask

@@ -13,7 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
-// lateEngine starts a process late, and loses what it is told before.
+// lateEngine starts a process late, and drops earlier requests.
 type lateEngine struct {
 	engine.API
 	there       time.Time

@@ -38,7 +38,7 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 	l[labelGit] = gitPrivate
 	name := gitVolume(spec.Name)
 	if gitsync.Saved(d.StateDir, spec.Name) {
-		// Nothing in it is needed. If it is in use, it is kept.
+		// Its commits are saved. It stays if it is in use.
 		_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
 			return nil, fmt.Errorf("removing the volume %s: %w", name, err)

@@ -32,7 +32,7 @@ import (
 //
 //   - It has no network. Its first process forwards the proxy's ports to unix sockets on a
 //     volume, on which the proxy listens.
-//   - A runtime with a network stack of its own cannot connect to sockets of the machine's
+//   - A runtime with its own network stack cannot connect to sockets of the machine's
 //     kernel. There, the sandbox and its proxy share an internal network.
 //   - With the policy allow-all there is no proxy. The sandbox has an ordinary network, with
 //     a firewall in its namespace that is put in place whenever it has started.
@@ -48,8 +48,8 @@ type isolation struct {
 	mounts  []mount.Mount // sockets of the proxy, or a file that names it as the resolver
 }
 
-// isolate creates what the isolation of a sandbox needs. What there is if it fails is
-// returned as well.
+// isolate creates what the isolation of a sandbox needs. If it fails, it returns what was
+// created.
 func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, error) {
 	i := isolation{mode: spec.Egress.Policy.Mode}
 	own := d.hasOwnStack(ctx, spec.Runtime)
@@ -71,10 +71,10 @@ func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, e
 	}
 	i.proxy = netip.MustParseAddr(wire.ProxyAddress)
 	i.mounts = []mount.Mount{socketsMount(spec.Name, true)}
-	return i, d.makeSockets(ctx, spec.Name)
+	return i, d.createSockets(ctx, spec.Name)
 }
 
-// apply has a container use it, and notes it in l.
+// apply adds the isolation to the configuration of a container, and its labels to l.
 func (i isolation) apply(config *container.Config, host *container.HostConfig, l map[string]string) *network.NetworkingConfig {
 	if i.mode == "" {
 		return nil
@@ -120,34 +120,10 @@ func hasIPv6() bool {
 	return err == nil
 }
 
-// socketsVolume holds the sockets of a sandbox's proxy.
-func socketsVolume(sandbox string) string { return "ralph-proxy-" + sandbox }
-
-// socketsMount mounts them. The first mount by the proxy, whose image has a directory
-// there, gives an empty volume to the proxy's user.
-func socketsMount(sandbox string, readOnly bool) mount.Mount {
-	return mount.Mount{
-		Type: mount.TypeVolume, Source: socketsVolume(sandbox), Target: wire.ProxyDir, ReadOnly: readOnly,
-		VolumeOptions: &mount.VolumeOptions{NoCopy: readOnly, Labels: engine.PartLabels(sandbox, roleSockets)},
-	}
-}
-
-func (d *Driver) makeSockets(ctx context.Context, sandbox string) error {
-	name := socketsVolume(sandbox)
-	made, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: engine.PartLabels(sandbox, roleSockets)})
-	if err != nil {
-		return fmt.Errorf("creating the volume %s: %w", name, err)
-	}
-	if made.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
-		return lifecycle.Foreign(name, "a volume")
-	}
-	return nil
-}
-
 // hasNoNetwork reports whether a sandbox reaches its proxy by sockets.
 func hasNoNetwork(sb lifecycle.Sandbox) bool { return sb.Proxy == wire.ProxyAddress }
 
-// verified is for what a sandbox was found to be isolated.
+// verified identifies the state in which a sandbox was found to be isolated.
 type verified struct {
 	run         string // [lifecycle.Sandbox.Run]
 	networks    string // [engineNetworks.digest]
@@ -182,7 +158,7 @@ func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycl
 	if err := group.Wait(); err != nil {
 		return verified{}, err
 	}
-	if other := foreignNetwork(agent); other != "" {
+	if other := extraNetwork(agent); other != "" {
 		return verified{}, hint.Wrap(fmt.Errorf("the sandbox %s is connected to the network %s, which bypasses its proxy", sb.Name, other), "run %q", "docker network disconnect "+other+" "+sb.Name)
 	}
 	reused := false
@@ -214,10 +190,10 @@ func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycl
 	return v, err
 }
 
-// foreignNetwork is a network to which a sandbox was connected by hand.
-func foreignNetwork(agent container.InspectResponse) string {
+// extraNetwork returns a network to which a sandbox was connected by hand.
+func extraNetwork(agent container.InspectResponse) string {
 	want := agent.Config.Labels[labelNetwork]
-	for _, name := range networksOf(agent) {
+	for _, name := range networkNames(agent) {
 		if name != want && name != "none" {
 			return name
 		}
@@ -225,7 +201,7 @@ func foreignNetwork(agent container.InspectResponse) string {
 	return ""
 }
 
-func networksOf(c container.InspectResponse) []string {
+func networkNames(c container.InspectResponse) []string {
 	if c.NetworkSettings == nil {
 		return nil
 	}
@@ -236,8 +212,8 @@ func networksOf(c container.InspectResponse) []string {
 // proxy.
 const runOffline = "-  - none"
 
-// runOf names the time for which a sandbox's network and its proxy exist, and what the
-// sandbox is connected to. Without a network, a restart of the sandbox changes nothing.
+// runOf returns [lifecycle.Sandbox.Run]: the last start of the sandbox, if it has a network,
+// its proxy and the last start of that, and the networks of the sandbox.
 func runOf(sb lifecycle.Sandbox, agent, proxy container.InspectResponse) string {
 	since := func(c container.InspectResponse) string {
 		if c.State == nil || !c.State.Running || c.State.Paused {
@@ -252,7 +228,7 @@ func runOf(sb lifecycle.Sandbox, agent, proxy container.InspectResponse) string 
 	if sb.Proxy == "" {
 		proxy = container.InspectResponse{}
 	}
-	return strings.Join(append([]string{began, proxy.ID, since(proxy)}, networksOf(agent)...), " ")
+	return strings.Join(append([]string{began, proxy.ID, since(proxy)}, networkNames(agent)...), " ")
 }
 
 // How long the canary waits for connections that must fail: behind a firewall, and
@@ -309,9 +285,9 @@ func (d *Driver) runCanary(ctx context.Context, sb lifecycle.Sandbox, agent cont
 	return nil
 }
 
-// closeOpen puts the firewall in place in a sandbox with an open network that this
-// program has started for something else than a dispatch.
-func (d *Driver) closeOpen(ctx context.Context, sb lifecycle.Sandbox) error {
+// ensureFirewall puts the firewall in place in a sandbox with the policy allow-all that this
+// process has started, but not prepared.
+func (d *Driver) ensureFirewall(ctx context.Context, sb lifecycle.Sandbox) error {
 	d.cached.mu.Lock()
 	open := d.cached.open[sb.ID]
 	d.cached.mu.Unlock()

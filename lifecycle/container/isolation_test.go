@@ -21,8 +21,8 @@ import (
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// walled makes a sandbox with a network policy.
-func walled(t *testing.T, s conformance.Suite, mode egress.Mode, hosts ...string) (lifecycle.Sandbox, lifecycle.Spec) {
+// isolated makes a sandbox with a network policy.
+func isolated(t *testing.T, s conformance.Suite, mode egress.Mode, hosts ...string) (lifecycle.Sandbox, lifecycle.Spec) {
 	t.Helper()
 	spec := s.NewSpec(t)
 	spec.Egress.Policy.Mode = mode
@@ -61,8 +61,8 @@ func TestIsolation(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		s, api, m, left := newSuite(t, e), e.Client(t), newMachine(t, e), tap(t)
-		sb, spec := walled(t, s, egress.Allowlist, "allowed.example=10.0.0.0/8")
-		other, otherSpec := walled(t, s, egress.Deny)
+		sb, spec := isolated(t, s, egress.Allowlist, "allowed.example=10.0.0.0/8")
+		other, otherSpec := isolated(t, s, egress.Deny)
 
 		t.Run("the control finds ways out", func(t *testing.T) {
 			secret := nonce()
@@ -145,9 +145,9 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			_, err = api.ContainerStart(t.Context(), sb.Name+".egress", client.ContainerStartOptions{})
 			assert.NilError(t, err)
 			out = try(t, s.Driver, sb, spec, ask)
-			assert.Check(t, is.Contains(out, ask+": \n"), "one that nobody told what is allowed lets nothing through")
+			assert.Check(t, is.Contains(out, ask+": \n"), "a proxy without a policy blocks everything")
 
-			again := takenUp(t, s.Driver, spec)
+			again := repaired(t, s.Driver, spec)
 			out = try(t, s.Driver, again, spec, "web "+sb.Proxy+" GET http://blocked.example/", "dns allowed.example")
 			assert.Check(t, is.Contains(out, "403 Forbidden"))
 			assert.Check(t, is.DeepEqual(open(out), []string{"dns allowed.example"}))
@@ -177,7 +177,7 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 		})
 		t.Run("removal is complete", func(t *testing.T) {
 			assert.NilError(t, s.Driver.Remove(t.Context(), sb))
-			assert.Check(t, is.Len(leftOf(t, api, sb.Name), 0))
+			assert.Check(t, is.Len(remaining(t, api, sb.Name), 0))
 
 			remove(t, api, other.ID) // by hand
 			d := s.Driver.(*driver.Driver)
@@ -189,7 +189,7 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 				if _, err := d.SweepOrphans(t.Context(), 6*time.Second); err != nil {
 					return poll.Error(err)
 				}
-				if left := leftOf(t, api, other.Name); len(left) > 0 {
+				if left := remaining(t, api, other.Name); len(left) > 0 {
 					return poll.Continue("left: %q", left)
 				}
 				return poll.Success()
@@ -198,9 +198,8 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 	})
 }
 
-// takenUp looks whether something of a sandbox was restarted, and brings it up
-// again.
-func takenUp(t *testing.T, d lifecycle.Driver, spec lifecycle.Spec) lifecycle.Sandbox {
+// repaired asserts that a part of a sandbox was restarted, and repairs it.
+func repaired(t *testing.T, d lifecycle.Driver, spec lifecycle.Spec) lifecycle.Sandbox {
 	t.Helper()
 	found, err := d.Lookup(t.Context(), spec.Name)
 	assert.NilError(t, err)
@@ -221,8 +220,8 @@ func restart(t *testing.T, api *client.Client, id string) {
 	assert.NilError(t, err)
 }
 
-// leftOf lists what there is of a sandbox.
-func leftOf(t *testing.T, api *client.Client, name string) []string {
+// remaining lists what there is of a sandbox.
+func remaining(t *testing.T, api *client.Client, name string) []string {
 	t.Helper()
 	mine := make(client.Filters).Add("label", "io.github.docker-ralph.sandbox="+name)
 	containers, err := api.ContainerList(t.Context(), client.ContainerListOptions{All: true, Filters: mine})
@@ -253,7 +252,7 @@ func TestAllowAllBlocksLocalNetworks(t *testing.T) {
 		s, m, left := newSuite(t, e), newMachine(t, e), tap(t)
 		public := m.publish(t, e)
 		neighbour := publicNetwork(t, e)
-		sb, spec := walled(t, s, egress.AllowAll)
+		sb, spec := isolated(t, s, egress.AllowAll)
 		assert.Equal(t, sb.Proxy, "")
 
 		secret := nonce()
@@ -269,6 +268,6 @@ func TestAllowAllBlocksLocalNetworks(t *testing.T) {
 		assert.Check(t, is.DeepEqual(open(try(t, s.Driver, sb, spec, args...)), []string{reached}))
 
 		assert.NilError(t, s.Driver.Remove(t.Context(), sb))
-		assert.Check(t, is.Len(leftOf(t, e.Client(t), sb.Name), 0))
+		assert.Check(t, is.Len(remaining(t, e.Client(t), sb.Name), 0))
 	})
 }

@@ -103,44 +103,44 @@ func inside(t *testing.T, e engines.Engine, f func()) {
 	assert.NilError(t, <-done)
 }
 
-// heard are texts that came from somewhere.
-type heard struct {
+// recorder has the packets that were received.
+type recorder struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (h *heard) add(p []byte) {
+func (h *recorder) add(p []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	_, _ = h.all.Write(p)
 }
 
-func (h *heard) contains(text string) bool {
+func (h *recorder) contains(text string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return bytes.Contains(h.all.Bytes(), []byte(text))
 }
 
-func (h *heard) await(t *testing.T, text string) {
+func (h *recorder) await(t *testing.T, text string) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		if h.contains(text) {
 			return poll.Success()
 		}
-		return poll.Continue("%q was not heard", text)
+		return poll.Continue("%q was not received", text)
 	}, poll.WithTimeout(5*time.Second), poll.WithDelay(10*time.Millisecond))
 }
 
-// machine is the engine's, with services that nobody shall reach.
+// machine is the engine's machine, with services that must not be reachable.
 type machine struct {
 	addrs []netip.Addr // of the machine, and that of the one it is on
 	port  uint16       // of a service on all of them, by TCP and by UDP
-	udp   *heard       // what came there by UDP
+	udp   *recorder    // what came there by UDP
 }
 
 func newMachine(t *testing.T, e engines.Engine) *machine {
 	t.Helper()
-	m := &machine{udp: &heard{}}
+	m := &machine{udp: &recorder{}}
 	var err error
 	inside(t, e, func() {
 		if err = m.listen(t, "0.0.0.0"); err != nil {
@@ -203,14 +203,14 @@ func (m *machine) listen(t *testing.T, at string) error {
 }
 
 // tap hears everything that leaves the engines' machines.
-func tap(t *testing.T) *heard {
+func tap(t *testing.T) *recorder {
 	t.Helper()
 	const all = 0x0300 // ETH_P_ALL, in the order of the network
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, all)
 	assert.NilError(t, err)
 	wait := unix.NsecToTimeval((100 * time.Millisecond).Nanoseconds())
 	assert.NilError(t, unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait))
-	h, ended := &heard{}, make(chan struct{})
+	h, ended := &recorder{}, make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(ended)
@@ -227,7 +227,7 @@ func tap(t *testing.T) *heard {
 	return h
 }
 
-// nonce is a name that nobody has heard before. It has no dots, as DNS writes
+// nonce is a new name. It has no dots, as DNS writes
 // them otherwise.
 func nonce() string { return "nonce" + strings.ToLower(rand.Text()[:12]) }
 
@@ -256,7 +256,7 @@ func plain(t *testing.T, api *client.Client, args ...string) string {
 	return out.String()
 }
 
-// serve runs a web server on a network of its own, where it has some names, and
+// serve runs a web server on a separate network, where it has some names, and
 // has a proxy join it: to that, it is the internet.
 func serve(t *testing.T, api *client.Client, proxy string, names ...string) {
 	t.Helper()
@@ -304,7 +304,7 @@ func awaitLog(t *testing.T, api *client.Client, id, text string) {
 	}, poll.WithTimeout(time.Minute))
 }
 
-// publish gives this machine an address that is none of a private range, for as
+// publish adds a public address to this machine, for as
 // long as the test runs, and serves there.
 func (m *machine) publish(t *testing.T, e engines.Engine) string {
 	t.Helper()

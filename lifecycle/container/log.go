@@ -57,7 +57,7 @@ func newPart(what, name string, c container.InspectResponse, found bool) Part {
 	}
 	switch s := *c.State; s.Status {
 	case container.StateRemoving, container.StateDead:
-		p.Gone = true // the engine does not hand its log out any more
+		p.Gone = true // its log cannot be read
 	case container.StateCreated:
 	default:
 		p.since, p.Ended = s.StartedAt, ended(s)
@@ -65,7 +65,7 @@ func newPart(what, name string, c container.InspectResponse, found bool) Part {
 	return p
 }
 
-// ended says how a container has ended.
+// ended describes how a container has exited.
 func ended(s container.State) string {
 	switch {
 	case s.Running:
@@ -83,8 +83,8 @@ func ended(s container.State) string {
 	}
 }
 
-// Log writes what a part has said: all that the engine has kept, or what it has
-// said since it was started last. Each line begins with its time.
+// Log writes the log of a part: all of it, or the lines since its last start. Each line
+// begins with its time.
 func (d *Driver) Log(ctx context.Context, p Part, latest bool, w io.Writer) error {
 	opts := client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Timestamps: true}
 	if latest {

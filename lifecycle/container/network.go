@@ -144,7 +144,7 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 		engineNets, err := parseNetworks(res.Items)
 		if err != nil || engineNets.egress != "" {
 			d.removeDuplicateNetworks(ctx, engineNets)
-			d.note(engineNets, err)
+			d.cacheNetworks(engineNets, err)
 			return engineNets, err
 		}
 		without := false
@@ -161,8 +161,8 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 	return engineNetworks{}, fmt.Errorf("creating the network %s: it keeps disappearing", egressNetwork)
 }
 
-// note caches the last listing.
-func (d *Driver) note(engineNets engineNetworks, err error) {
+// cacheNetworks caches the last listing.
+func (d *Driver) cacheNetworks(engineNets engineNetworks, err error) {
 	if err == nil {
 		d.cached.mu.Lock()
 		defer d.cached.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // checkDocker rejects Podman, whose Docker API takes a seccomp profile for a file name,
-// among other differences. Only engines without containerd are asked for the version.
+// among other differences. The version is only read from engines without containerd.
 func (d *Driver) checkDocker(ctx context.Context, info system.Info) error {
 	for runtime := range info.Runtimes {
 		if strings.HasPrefix(runtime, "io.containerd.") {

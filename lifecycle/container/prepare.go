@@ -26,7 +26,7 @@ type marker struct {
 	ID   string `json:"id"`
 	Arch string `json:"arch"`
 	Hash string `json:"hash"`
-	// Run and Egress are for what isolation was verified, and by which program.
+	// Run and Egress are the state in which isolation was verified, and the program.
 	Run    string `json:"run,omitempty"`
 	Around string `json:"around,omitempty"` // [engineNetworks.digest] at the time
 	Egress string `json:"egress,omitempty"`
@@ -66,7 +66,7 @@ func (d *Driver) readFullMarker(sb lifecycle.Sandbox) (guestbin.Payload, marker,
 	return p, m, err == nil && p.Hash == m.Hash
 }
 
-// lastMarker returns the record of the last sandbox of that name, which may be gone.
+// lastMarker returns the record of the last sandbox of that name, which may not exist.
 func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 	b, err := os.ReadFile(d.markerPath(name))
 	if err != nil || json.Unmarshal(b, &m) != nil {

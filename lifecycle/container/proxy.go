@@ -62,11 +62,11 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent con
 	}
 	for range 10 {
 		var id string
-		if id, reused, err = d.makeProxy(ctx, sb, agent, address, e, image, engineNets); err == nil && !reused {
+		if id, reused, err = d.createProxy(ctx, sb, agent, address, e, image, engineNets); err == nil && !reused {
 			err = d.configureProxy(ctx, id, append(message, '\n'))
 		}
 		if ambiguous(err) {
-			err = errors.Join(err, engine.RemoveContainer(ctx, d.API, id)) // initUser may take it for one that is about to start
+			err = errors.Join(err, engine.RemoveContainer(ctx, d.API, id)) // or it looks like one that is about to start
 		} else if !errors.Is(err, errConcurrent) {
 			break
 		}
@@ -83,8 +83,8 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent con
 }
 
 // isCurrent reports whether a proxy was created for these networks of the engine with this
-// image, and has not been started again since: then it has its policy, or is
-// about to get it from whoever has made it.
+// image, and has not been restarted since: then it has its policy, or another command is
+// about to send it.
 func isCurrent(c container.InspectResponse, run, image string) bool {
 	if c.Config.Labels[labelRun] != run || c.Config.Image != image || c.State == nil || c.State.Paused {
 		return false
@@ -95,8 +95,8 @@ func isCurrent(c container.InspectResponse, run, image string) bool {
 	return c.State.Running || c.State.Status == container.StateCreated && time.Since(creation(c)) < proxyTimeout
 }
 
-// makeProxy creates the container of a proxy, or reuses a current one.
-func (d *Driver) makeProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, engineNets engineNetworks) (id string, reused bool, err error) {
+// createProxy creates the container of a proxy, or reuses a current one.
+func (d *Driver) createProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, engineNets engineNetworks) (id string, reused bool, err error) {
 	run := engineNets.digest()
 	c, found, err := engine.Inspect(ctx, d.API, proxyName(sb.Name))
 	if err != nil {

@@ -12,14 +12,13 @@ import (
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// What a proxy was told when it was made is compared when its sandbox is started,
-// and not while it runs.
+// The configuration of a proxy is compared when its sandbox is started, not while it runs.
 func TestProxyIsRecreatedForAChangedConfiguration(t *testing.T) {
-	// Not beside tests that give an engine a network with public addresses: its proxies
-	// are made anew for that, too.
+	// Not beside tests that create a network with public addresses, for which proxies are
+	// recreated too.
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		s, api := newSuite(t, e), e.Client(t)
-		sb, spec := walled(t, s, egress.Allowlist, "allowed.example")
+		sb, spec := isolated(t, s, egress.Allowlist, "allowed.example")
 		proxy := sb.Name + ".egress"
 		made := containerID(t, api, proxy)
 		// Every command is another program.

@@ -105,8 +105,8 @@ func (d *Driver) removeStale(ctx context.Context, sandbox, network string, creat
 				continue // another command has started the new sandbox
 			}
 		}
-		// A network in use belongs to the loser of a race for the same name, which removes
-		// it.
+		// A network in use belongs to another command that tries to create the sandbox. It
+		// removes its network when that fails.
 		if err := r.remove(ctx); !r.isNetwork || !isInUse(err) {
 			errs = append(errs, err)
 		}

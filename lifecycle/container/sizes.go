@@ -23,7 +23,7 @@ const measuredAtOnce = 4
 
 // Sizes returns what sandboxes take for themselves, in bytes, by their IDs: what
 // each has written, and its volumes, but none that others have too. One that is
-// removed meanwhile is left out. The engine is asked for each, as it does not
+// removed meanwhile is left out. Each is inspected, because the engine does not
 // list sizes at all while any container of anybody is being removed.
 func (d *Driver) Sizes(ctx context.Context, sandboxes []lifecycle.Sandbox) (map[string]int64, error) {
 	volumes, err := d.volumeSizes(ctx)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // HasVolume reports whether a volume of docker-ralph with that name exists. It returns
@@ -54,4 +56,28 @@ func (d *Driver) GitVolumes(ctx context.Context, mainRoot string) ([]GitVolume, 
 		}
 	}
 	return all, nil
+}
+
+// socketsVolume holds the sockets of a sandbox's proxy.
+func socketsVolume(sandbox string) string { return "ralph-proxy-" + sandbox }
+
+// socketsMount mounts them. The first mount by the proxy, whose image has a directory
+// there, makes the proxy's user the owner of an empty volume.
+func socketsMount(sandbox string, readOnly bool) mount.Mount {
+	return mount.Mount{
+		Type: mount.TypeVolume, Source: socketsVolume(sandbox), Target: wire.ProxyDir, ReadOnly: readOnly,
+		VolumeOptions: &mount.VolumeOptions{NoCopy: readOnly, Labels: engine.PartLabels(sandbox, roleSockets)},
+	}
+}
+
+func (d *Driver) createSockets(ctx context.Context, sandbox string) error {
+	name := socketsVolume(sandbox)
+	made, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: engine.PartLabels(sandbox, roleSockets)})
+	if err != nil {
+		return fmt.Errorf("creating the volume %s: %w", name, err)
+	}
+	if made.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
+		return lifecycle.Foreign(name, "a volume")
+	}
+	return nil
 }
