@@ -64,7 +64,7 @@ func worktreeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo
 	if err == nil && wt.Root == sb.Root && (sb.MainRoot == "" || wt.MainRoot == sb.MainRoot) {
 		return wt, nil
 	}
-	if here, found, err := h.WorkTree(ctx); err == nil && found && h.Moved(sb, here) {
+	if here, found, err := h.CurrentWorktree(ctx); err == nil && found && h.Moved(sb, here) {
 		return here, nil
 	}
 	if sb.MainRoot == "" || sb.MainRoot == sb.Root {

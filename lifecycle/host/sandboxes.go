@@ -111,7 +111,7 @@ func (h Host) Here(ctx context.Context) (Here, error) {
 		at.Dir = resolved
 	}
 	var err error
-	at.Worktree, at.Inside, err = h.WorkTree(ctx)
+	at.Worktree, at.Inside, err = h.CurrentWorktree(ctx)
 	return at, err
 }
 

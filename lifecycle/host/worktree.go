@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -198,4 +199,27 @@ func OpenRepository(ctx context.Context, dir string) (*worktrees.Repository, err
 		return nil, err
 	}
 	return worktrees.Open(wt)
+}
+
+// CurrentWorktree finds the worktree of the current directory. Without a branch or origin, its
+// scope is empty.
+func (h Host) CurrentWorktree(ctx context.Context) (wt gitrepo.Worktree, inside bool, err error) {
+	wt, err = gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	switch {
+	case errors.Is(err, gitrepo.ErrNotRepository):
+		return gitrepo.Worktree{}, false, nil
+	case err == nil:
+		return wt, true, nil
+	}
+	wt, anyErr := gitrepo.Detect(ctx, h.Dir, AnyScope)
+	if anyErr != nil {
+		return gitrepo.Worktree{}, false, err
+	}
+	wt.Scope = gitrepo.Scope{}
+	return wt, true, nil
+}
+
+// AnyScope accepts a worktree without a branch or an origin.
+func AnyScope(name string) string {
+	return map[string]string{"RALPH_SCOPE_REPO": "any", "RALPH_SCOPE_BRANCH": "any"}[name]
 }

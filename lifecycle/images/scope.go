@@ -25,7 +25,7 @@ type imageScope struct {
 func findImageScope(ctx context.Context, h host.Host, over config.Overrides) (imageScope, error) {
 	var s imageScope
 	var err error
-	if s.wt, s.inside, err = h.WorkTree(ctx); err != nil {
+	if s.wt, s.inside, err = h.CurrentWorktree(ctx); err != nil {
 		return s, err
 	}
 	if !s.inside {

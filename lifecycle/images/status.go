@@ -35,7 +35,7 @@ const kindTemplate = "template"
 // List lists the images of docker ralph on the engine, the one for the next sandbox
 // of the current scope first.
 func List(ctx context.Context, h host.Host, over config.Overrides) ([]Status, error) {
-	connected := host.Once(h.Connect())
+	connected := h.Connect()
 	h.Confirm = nil
 	s, unknown := findImageScope(ctx, h, over)
 	api, err := connected()

@@ -45,7 +45,7 @@ type cleanup struct {
 // commits first. It is an error, and the sandbox is kept, if a command runs in one
 // or its commits cannot be fetched.
 func CleanSandboxes(ctx context.Context, h host.Host, opts CleanOptions) ([]string, error) {
-	c := &cleanup{CleanOptions: opts, host: h, connected: host.Once(h.Connect())}
+	c := &cleanup{CleanOptions: opts, host: h, connected: h.Connect()}
 	if err := c.find(ctx); err != nil {
 		return nil, err
 	}

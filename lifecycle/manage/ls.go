@@ -45,7 +45,7 @@ type ListOptions struct {
 
 // Sandboxes lists the sandboxes of all drivers.
 func Sandboxes(ctx context.Context, h host.Host, opts ListOptions) ([]SandboxStatus, error) {
-	connected := host.Once(h.Connect())
+	connected := h.Connect()
 	at, err := h.Here(ctx)
 	if err != nil && !opts.All {
 		return nil, err

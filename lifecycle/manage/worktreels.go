@@ -31,7 +31,7 @@ type WorktreeStatus struct {
 // Worktrees lists the worktrees of the current repository, the main one first. It
 // only warns if sandboxes cannot be listed.
 func Worktrees(ctx context.Context, h host.Host) ([]WorktreeStatus, error) {
-	connected := host.Once(h.Connect())
+	connected := h.Connect()
 	wt, err := gitrepo.Detect(ctx, h.Dir, host.AnyScope)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ type removal struct {
 // whose commits it fetches first. It is an error, and nothing is removed, if that
 // would lose work.
 func RemoveWorktree(ctx context.Context, h host.Host, opts WorktreeRemoval) error {
-	connected := host.Once(h.Connect())
+	connected := h.Connect()
 	wt, err := gitrepo.Detect(ctx, h.Dir, host.AnyScope)
 	if err != nil {
 		return err
