@@ -39,7 +39,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	}
 	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
 	p.Env = env
-	rec := &recovery{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
+	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
 	restarted := false
 	var lost error // of the latest command that was started
 	for recreate := r.opts.Recreate; ; recreate = false {
@@ -72,7 +72,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 
 // attempt ensures the sandbox and runs the process. A sandbox without ralph is prepared once
 // more.
-func (h session) attempt(ctx context.Context, rec *recovery, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
+func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
 	command := r.opts.Command
 	sb, err := ensurer.Ensure(ctx, spec, recreate)
 	if err != nil {
@@ -166,7 +166,7 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 
 // exec runs the process and forwards signals. Cancelling the context is a signal as well: the
 // program handles it, and the sandbox stays.
-func (h session) exec(ctx context.Context, r Ready, rec *recovery, sb lifecycle.Sandbox, p lifecycle.Process, tried *attempted) (int, error) {
+func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.Sandbox, p lifecycle.Process, tried *attempted) (int, error) {
 	driver, command := r.Driver, r.opts.Command
 	if ctx.Err() != nil {
 		return 0, ctx.Err()

@@ -57,7 +57,7 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 		return err
 	}
 	defer leave()
-	if err := revive(ctx, h, l); err != nil {
+	if err := restartIfStuck(ctx, h, l); err != nil {
 		return err
 	}
 	r.spec.Offline = false // the proxy has to work, too
@@ -76,9 +76,9 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	return nil
 }
 
-// revive stops a sandbox in which no process can be started. A container is prepared again by
+// restartIfStuck stops a sandbox in which no process can be started. A container is prepared again by
 // the next command.
-func revive(ctx context.Context, h host.Host, l host.Located) error {
+func restartIfStuck(ctx context.Context, h host.Host, l host.Located) error {
 	sb, err := l.Backend.Driver.Lookup(ctx, l.Sandbox.Name)
 	if err != nil {
 		return err

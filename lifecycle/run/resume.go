@@ -19,9 +19,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// recovery detects that a command has died with its sandbox, and decides whether to restart
+// resumer detects that a command has died with its sandbox, and decides whether to restart
 // its loop.
-type recovery struct {
+type resumer struct {
 	host    host.Host
 	driver  lifecycle.Driver
 	command string
@@ -46,8 +46,8 @@ const (
 	restartGrace = 5 * time.Second
 	// engineGrace is how long an engine may be unreachable.
 	engineGrace = 2 * time.Minute
-	// recoverPause is the interval of checks, and the pause before a restart.
-	recoverPause = 500 * time.Millisecond
+	// resumePause is the interval of checks, and the pause before a restart.
+	resumePause = 500 * time.Millisecond
 )
 
 // exitKilled and exitLost are the exit codes of a process that dies with its sandbox. Loops do
@@ -59,7 +59,7 @@ const (
 
 // died reports whether to restart the loop after a command has ended. The error replaces the
 // command's.
-func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err error) (again bool, _ error) {
+func (r *resumer) died(ctx context.Context, sb lifecycle.Sandbox, code int, err error) (again bool, _ error) {
 	switch {
 	case ctx.Err() != nil, errors.Is(err, lifecycle.ErrDetached), errors.Is(err, lifecycle.ErrNotPrepared):
 		return false, err
@@ -115,16 +115,16 @@ func (r *recovery) died(ctx context.Context, sb lifecycle.Sandbox, code int, err
 	return true, nil
 }
 
-func (r *recovery) stopError(what string) error {
+func (r *resumer) stopError(what string) error {
 	return hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", r.name, what, r.command), "the next command restarts it")
 }
 
 // stopped reports whether the user has stopped the sandbox.
-func (r *recovery) stopped() bool { return r.host.Stopped(r.name, r.id) }
+func (r *resumer) stopped() bool { return r.host.Stopped(r.name, r.id) }
 
 // stillRunning returns an error that says that a command survived the restart of its engine.
 // It is [ErrUnknownEnd] for a loop that was killed meanwhile.
-func (r *recovery) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err error) error {
+func (r *resumer) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err error) error {
 	running, askErr := Runs(ctx, r.driver, sb, r.id)
 	if askErr == nil && !running && host.IsLoop(r.command) {
 		if _, end := CodeOf(r.root, r.id); errors.Is(end, ErrUnknownEnd) {
@@ -139,13 +139,13 @@ func (r *recovery) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err e
 }
 
 // retry counts a death, and reports whether another attempt is allowed.
-func (r *recovery) retry(ctx context.Context) bool {
+func (r *resumer) retry(ctx context.Context) bool {
 	r.deaths++
-	return r.deaths <= deathsMax && pause(ctx, recoverPause) == nil
+	return r.deaths <= deathsMax && pause(ctx, resumePause) == nil
 }
 
 // progressed reports whether the last run of the latest attempt succeeded.
-func (r *recovery) progressed() bool {
+func (r *resumer) progressed() bool {
 	for _, l := range runlog.Recent(r.root, RecentLoops) {
 		if l.Dispatch != r.id || l.Last == nil {
 			continue
@@ -164,7 +164,7 @@ func connectionLost(err error) bool {
 }
 
 // interruption returns what has happened to a sandbox. It waits for an engine that restarts.
-func (r *recovery) interruption(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Interruption, error) {
+func (r *resumer) interruption(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Interruption, error) {
 	r.away = false
 	restarted := time.Now().Add(restartGrace)
 	for end := time.Now().Add(engineGrace); ; {
@@ -183,13 +183,13 @@ func (r *recovery) interruption(ctx context.Context, sb lifecycle.Sandbox, lost 
 		case err != nil || !m.Asked || time.Now().After(restarted):
 			return m, err
 		}
-		if err := pause(ctx, recoverPause); err != nil {
+		if err := pause(ctx, resumePause); err != nil {
 			return lifecycle.Interruption{}, err
 		}
 	}
 }
 
-func (r *recovery) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Interruption, error) {
+func (r *resumer) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Interruption, error) {
 	if d, ok := r.driver.(*container.Driver); ok {
 		return d.Interruption(ctx, sb, r.began)
 	}
