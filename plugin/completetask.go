@@ -24,12 +24,12 @@ type taskUsage struct {
 func taskCommands() []string {
 	return []string{
 		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "ask", "list", "show", "create", "update",
-		"questions", "answer", "delete", "deps", "block", "unblock", "agent", restoreWord, "--help",
+		"questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", restoreWord, "--help",
 	}
 }
 
 func taskUsageOf(command string) taskUsage {
-	undone, active := []string{"open", "active", "blocked"}, []string{"active"}
+	undone, active := []string{"open", "active", "blocked", "question"}, []string{"active"}
 	return map[string]taskUsage{
 		"peek":      {flags: []string{"-n"}},
 		"claim":     {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},
@@ -42,7 +42,10 @@ func taskUsageOf(command string) taskUsage {
 		"list":      {flags: []string{"--status", "--assignee", "--format"}, switches: []string{"--all", "--markdown"}},
 		"show":      {task: true, flags: []string{"--format"}, switches: []string{"--with-deps"}},
 		"create":    {flags: []string{"-p", "-c", "-d", "-s", "-r", "--ref", "--deps"}},
-		"update":    {task: true, only: undone, flags: []string{"--title", "--priority", "--description", "--steps", "--status"}},
+		"update": {task: true, only: undone, flags: []string{
+			"--title", "--priority", "--category", "--description", "--steps", "--spec", "--ref", "--status",
+		}},
+		"reopen":    {task: true, only: []string{"done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
 		"delete":    {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}},
 		"deps":      {task: true},
 		"block":     {task: true, only: undone, flags: []string{"--by", "--attempt"}},

@@ -70,7 +70,7 @@ func TestReleaseDead(t *testing.T) {
 	alive := register("here", "alive")
 	hold, err := s.LockAgent(alive)
 	assert.NilError(t, err)
-	register("here", "never held")
+	register("here", "never-held")
 	dir := filepath.Join(filepath.Dir(s.path), "agents")
 	dead, elsewhere := register("here", "dead"), register("there", "elsewhere")
 	for _, id := range []string{dead, elsewhere} {
@@ -214,14 +214,14 @@ func TestReleaseDeadUndoesDeletions(t *testing.T) {
 	claim(t, s, "done", "3c9e")
 	assert.NilError(t, s.Done(ctx, "done", `{"commit":"1"}`))
 	claim(t, s, "mine", id)
-	add(t, s, "by a person")
-	assert.NilError(t, s.Delete(ctx, "by a person"))
+	add(t, s, "by-a-person")
+	assert.NilError(t, s.Delete(ctx, "by-a-person"))
 
 	agent := *s
 	agent.As(id)
 	_, err = agent.DeleteMatching(ctx, DeleteFilter{All: true})
 	assert.NilError(t, err)
-	want := map[string]string{"done": StatusDone, "open": StatusOpen, "mine": StatusOpen, "by a person": StatusDeleted}
+	want := map[string]string{"done": StatusDone, "open": StatusOpen, "mine": StatusOpen, "by-a-person": StatusDeleted}
 	during, err := s.Copy(ctx) // as the host does during a run
 	assert.NilError(t, err)
 	during.Undelete()

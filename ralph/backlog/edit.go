@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/google/uuid"
 )
@@ -20,31 +21,35 @@ type NewTask struct {
 	Deps                               []string // slugs; duplicates are ignored
 }
 
-// Create adds an open task. Its blockers must exist; a task can block itself.
+// Create adds an open task. Its blockers must exist; a task can block itself. A deleted
+// task with its slug is replaced.
 func (s *Store) Create(ctx context.Context, t NewTask) error {
+	if err := checkSlug(t.Slug); err != nil {
+		return err
+	}
 	return s.logged(Entry{Op: opCreate, Slug: t.Slug, Task: &t}, s.write(ctx, func(tx *sql.Tx) error {
-		_, status, err := s.find(ctx, tx, t.Slug)
-		if err == nil {
-			return fmt.Errorf("task '%s' already exists (status: %s)", t.Slug, status)
+		id, status, err := s.find(ctx, tx, t.Slug)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			id, err = s.insert(ctx, tx, t)
+		case err == nil && status == StatusDeleted:
+			err = recreate(ctx, tx, id, t)
+		case err == nil:
+			err = fmt.Errorf("task '%s' already exists (status: %s)", t.Slug, status)
 		}
-		if !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		id, err := s.insert(ctx, tx, t)
 		if err != nil {
 			return err
 		}
-		for _, dep := range t.Deps {
-			blocker, err := s.findBlocker(ctx, tx, dep)
-			if err != nil {
-				return err
-			}
-			if err := addDep(ctx, tx, id, blocker); err != nil {
-				return err
-			}
-		}
-		return nil
+		return s.replaceDeps(ctx, tx, id, t.Deps)
 	}))
+}
+
+// checkSlug refuses ids that a command line or a list would split.
+func checkSlug(slug string) error {
+	if strings.ContainsFunc(slug, unicode.IsSpace) {
+		return fmt.Errorf("task ID '%s' contains white space", slug)
+	}
+	return nil
 }
 
 func (s *Store) insert(ctx context.Context, tx *sql.Tx, t NewTask) (id string, err error) {
@@ -64,9 +69,9 @@ func (s *Store) insert(ctx context.Context, tx *sql.Tx, t NewTask) (id string, e
 
 // Changes are new values for a task; nil keeps a field.
 type Changes struct {
-	Title, Description, Status *string
-	Priority                   *int
-	Steps                      *[]string
+	Title, Description, Category, SpecRef, Ref, Status *string
+	Priority                                           *int
+	Steps                                              *[]string
 }
 
 // Update changes a task that is not done. A task set to active gets a lease of
@@ -102,6 +107,11 @@ func (c Changes) sql(by string) (assignments []string, args []any, err error) {
 	}
 	if c.Description != nil {
 		set("description", *c.Description)
+	}
+	for column, value := range map[string]*string{"category": c.Category, "spec_ref": c.SpecRef, "ref": c.Ref} {
+		if value != nil {
+			set(column, null(*value))
+		}
 	}
 	if c.Priority != nil {
 		set("priority", *c.Priority)

@@ -9,6 +9,8 @@ import (
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // parsePlan reads the lines of a plan. Blank lines are ignored and not numbered.
@@ -48,6 +50,9 @@ type planLine map[string]json.RawMessage
 const excerptLength = 80
 
 func parseLine(line []byte) (NewTask, error) {
+	if line[0] == '[' {
+		return NewTask{}, hint.Wrap(errors.New("expected a JSON object, found an array"), `pass one object per line, as printed by "jq -c '.[]'"`)
+	}
 	if !json.Valid(line) {
 		excerpt := []rune(string(line))
 		return NewTask{}, fmt.Errorf("invalid JSON: %s", string(excerpt[:min(len(excerpt), excerptLength)]))
@@ -58,7 +63,9 @@ func parseLine(line []byte) (NewTask, error) {
 	}
 	var t NewTask
 	var errs [9]error
-	t.Slug, errs[0] = l.required("id")
+	if t.Slug, errs[0] = l.required("id"); errs[0] == nil {
+		errs[0] = checkSlug(t.Slug)
+	}
 	t.Title, errs[1] = l.required("t")
 	t.Priority, errs[2] = l.priority()
 	t.Description, errs[3] = l.str("d")

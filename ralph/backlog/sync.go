@@ -115,10 +115,10 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 			WHERE id = ?`, row.id); err != nil {
 			return err
 		}
-		return r.overwrite(ctx, row, task)
+		return overwrite(ctx, r.tx, row.id, task)
 	case !sameFields(row.now, task):
 		r.summary.Updated++
-		return r.overwrite(ctx, row, task)
+		return overwrite(ctx, r.tx, row.id, task)
 	}
 	return nil
 }
@@ -126,20 +126,6 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 func sameFields(a, b NewTask) bool {
 	return a.Title == b.Title && a.Description == b.Description && a.Category == b.Category &&
 		a.Priority == b.Priority && a.SpecRef == b.SpecRef && a.Ref == b.Ref && slices.Equal(a.Steps, b.Steps)
-}
-
-func (r *syncRun) overwrite(ctx context.Context, row syncRow, task NewTask) error {
-	steps, err := encodeSteps(task.Steps)
-	if err != nil {
-		return fmt.Errorf("encoding the steps: %w", err)
-	}
-	_, err = r.tx.ExecContext(ctx, `
-		UPDATE tasks SET title = ?, description = ?, category = ?, priority = ?, spec_ref = ?, ref = ?, steps = ?,
-			failures = 0, updated_at = datetime('now')
-		WHERE id = ?`,
-		task.Title, null(task.Description), null(task.Category), task.Priority, null(task.SpecRef), null(task.Ref),
-		steps, row.id)
-	return err
 }
 
 func (r *syncRun) replaceDeps(ctx context.Context, task NewTask) error {

@@ -41,7 +41,7 @@ func remove(ctx context.Context, s *session, args []string) error {
 
 func (d *deletion) parse(args []string) error {
 	err := flags{
-		options:  map[string]*option{"--status": &d.status, "--spec": &d.spec, "--category": &d.category},
+		options:  map[string]*option{"--status": &d.status, "--spec": &d.spec, "-r": &d.spec, "--category": &d.category, "-c": &d.category},
 		switches: map[string]*bool{"--all": &d.all, "--confirm": &d.confirm},
 		positional: func(arg string) error {
 			if d.id != "" {

@@ -2,14 +2,29 @@ package task
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 const (
 	createUsage = "create <id> <title> [-p PRIORITY] [-c CATEGORY] [-d DESCRIPTION] [-s STEPS_JSON] [-r SPEC_REF] [--ref REF] [--deps DEP_IDS]"
 	updateUsage = "update <id> [--title T] [--priority N] [--description D] [--steps S] [--status S]"
 )
+
+// fields are the flags for the fields of a task.
+type fields struct{ priority, category, description, steps, spec, ref, deps option }
+
+func (f *fields) options() map[string]*option {
+	return map[string]*option{
+		"-p": &f.priority, "--priority": &f.priority, "-c": &f.category, "--category": &f.category,
+		"-d": &f.description, "--description": &f.description, "-s": &f.steps, "--steps": &f.steps,
+		"-r": &f.spec, "--spec": &f.spec, "--ref": &f.ref, "--deps": &f.deps,
+	}
+}
 
 func create(ctx context.Context, s *session, args []string) error {
 	id, rest, err := takeID(args, createUsage)
@@ -20,24 +35,21 @@ func create(ctx context.Context, s *session, args []string) error {
 		return missing("task title", createUsage)
 	}
 	title, rest := rest[0], rest[1:]
-	var prio, category, description, stepsJSON, spec, ref, depIDs option
-	err = flags{options: map[string]*option{
-		"-p": &prio, "-c": &category, "-d": &description, "-s": &stepsJSON, "-r": &spec, "--ref": &ref, "--deps": &depIDs,
-	}}.parse(rest)
-	if err != nil {
+	var f fields
+	if err := (flags{options: f.options()}).parse(rest); err != nil {
 		return err
 	}
 	t := backlog.NewTask{
 		Slug: id, Title: title, Priority: backlog.DefaultPriority,
-		Description: description.value, Category: category.value, SpecRef: spec.value, Ref: ref.value,
-		Deps: csv(depIDs.value),
+		Description: f.description.value, Category: f.category.value, SpecRef: f.spec.value, Ref: f.ref.value,
+		Deps: csv(f.deps.value),
 	}
-	if prio.given {
-		if t.Priority, err = priority(prio); err != nil {
+	if f.priority.given {
+		if t.Priority, err = priority(f.priority); err != nil {
 			return err
 		}
 	}
-	if t.Steps, err = steps("-s (steps)", stepsJSON.value); err != nil {
+	if t.Steps, err = steps("-s (steps)", f.steps.value); err != nil {
 		return err
 	}
 	if err := s.store.Create(ctx, t); err != nil {
@@ -65,26 +77,28 @@ func update(ctx context.Context, s *session, args []string) error {
 
 func parseChanges(args []string) (backlog.Changes, error) {
 	var c backlog.Changes
-	var title, prio, description, stepsJSON, status option
-	err := flags{options: map[string]*option{
-		"--title": &title, "--priority": &prio, "--description": &description, "--steps": &stepsJSON, "--status": &status,
-	}}.parse(args)
-	if err != nil {
+	var f fields
+	var title, status option
+	options := f.options()
+	delete(options, "--deps") // block and unblock change dependencies
+	options["-t"], options["--title"], options["--status"] = &title, &title, &status
+	if err := (flags{options: options}).parse(args); err != nil {
 		return c, err
 	}
 	if title.value == "" {
 		title.given = false // a title is required
 	}
-	c.Title, c.Description, c.Status = title.pointer(), description.pointer(), status.pointer()
-	if prio.given {
-		n, err := priority(prio)
+	c.Title, c.Description, c.Status = title.pointer(), f.description.pointer(), status.pointer()
+	c.Category, c.SpecRef, c.Ref = f.category.pointer(), f.spec.pointer(), f.ref.pointer()
+	if f.priority.given {
+		n, err := priority(f.priority)
 		if err != nil {
 			return c, err
 		}
 		c.Priority = &n
 	}
-	if stepsJSON.given {
-		list, err := steps("--steps", stepsJSON.value)
+	if f.steps.given {
+		list, err := steps("--steps", f.steps.value)
 		if err != nil {
 			return c, err
 		}
@@ -94,4 +108,44 @@ func parseChanges(args []string) (backlog.Changes, error) {
 		return c, errNoFields
 	}
 	return c, nil
+}
+
+func reopen(ctx context.Context, s *session, args []string) error {
+	id, rest, err := takeID(args, `reopen <id> [--reason "<text>"]`)
+	if err != nil {
+		return err
+	}
+	var reason option
+	if err := (flags{options: map[string]*option{"--reason": &reason}}).parse(rest); err != nil {
+		return err
+	}
+	if err := s.store.MakeOpen(ctx, id, reason.value); err != nil {
+		return err
+	}
+	s.printf("reopened %s\n", id)
+	return nil
+}
+
+// rewrite changes a task that was edited on the host, unless it has changed since.
+func rewrite(ctx context.Context, s *session, _ []string) error {
+	var edit taskjson.Edit
+	if err := json.NewDecoder(io.LimitReader(s.Stdin, maxCopy)).Decode(&edit); err != nil {
+		return fmt.Errorf("reading the edited task: %w", err)
+	}
+	if err := s.store.Rewrite(ctx, editedTask(edit.Before), editedTask(edit.After)); err != nil {
+		return err
+	}
+	s.printf("updated %s\n", edit.Before.ID)
+	return nil
+}
+
+func editedTask(t taskjson.Task) backlog.NewTask {
+	out := backlog.NewTask{
+		Slug: t.ID, Title: t.Title, Description: t.Description, Category: t.Category, Priority: t.Priority,
+		SpecRef: t.Spec, Ref: t.Ref, Steps: t.Steps,
+	}
+	for _, d := range t.Deps {
+		out.Deps = append(out.Deps, d.ID)
+	}
+	return out
 }

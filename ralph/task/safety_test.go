@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // hostile clears the screen, sets the title, writes to the clipboard, ends a line
@@ -33,7 +34,9 @@ func TestOutputHasNoControlSequences(t *testing.T) {
 	t.Chdir(newRepo(t))
 	text, err := json.Marshal(hostile)
 	assert.NilError(t, err)
-	line := strings.ReplaceAll(`{"id":H,"t":H,"d":H,"cat":H,"spec":H,"ref":H,"steps":[H],"deps":["blocker",H]}`, "H", string(text))
+	idText, err := json.Marshal(strings.NewReplacer("\r", "", "\u0085", "").Replace(hostile)) // without white space
+	assert.NilError(t, err)
+	line := strings.NewReplacer("H", string(text), "I", string(idText)).Replace(`{"id":I,"t":H,"d":H,"cat":H,"spec":H,"ref":H,"steps":[H],"deps":["blocker",I]}`)
 	_, complaint := runHere(t, line+"\n"+`{"id":"blocker","t":"B"}`, "plan-sync")
 	assert.Equal(t, complaint, "")
 	store, err := backlog.Open(t.Context(), ".ralph/tasks.db", backlog.Scope{Repo: "acme/shop", Branch: "main"})
@@ -67,6 +70,16 @@ func TestOutputHasNoControlSequences(t *testing.T) {
 		{"peek"},
 		{"fail", id, "--reason", hostile},
 		{"show", id},
+		{"show", id, "--format", "json"},
+		{"claim", id},
+		{"ask", id, hostile, "--option", hostile, "--default", hostile},
+		{"questions"},
+		{"questions", "--format", "json"},
+		{"show", id},
+		{"answer", id, hostile},
+		{"peek"},
+		{"show", id},
+		{"reopen", id, "--reason", hostile},
 		{"block", "blocker", "--by", id},
 		{"deps", "blocker"},
 		{"create", "new" + hostile, hostile, hostile},
@@ -84,6 +97,11 @@ func TestOutputHasNoControlSequences(t *testing.T) {
 	} {
 		stdout, stderr := runHere(t, "", args...)
 		assert.Assert(t, stdout+stderr != "", "%q", args)
+		if args[len(args)-1] == "json" { // escaped
+			assert.Assert(t, json.Valid([]byte(stdout)))
+			assert.Equal(t, termsafe.Strip(stdout), stdout)
+			continue
+		}
 		assertStripped(stdout, stderr)
 	}
 	assertStripped(runHere(t, strings.Replace(line, `"blocker"`, `"nobody`+"\u009b"+`"`, 1), "plan-sync"))
