@@ -1,11 +1,9 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -15,12 +13,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
 func newListCommand(d dispatcher) *cobra.Command {
 	var opts manage.ListOptions
-	var format string
+	var show showOptions
 	cmd := &cobra.Command{
 		Use:     "ls [OPTIONS]",
 		Aliases: []string{"list"},
@@ -30,14 +29,16 @@ last one ended. The sandbox of this worktree and branch is marked.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return d.listSandboxes(cmd, opts, format)
+			return d.listSandboxes(cmd, opts, show)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
 	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only display names")
 	flags.BoolVarP(&opts.Size, "size", "s", false, "Display total file sizes")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
+	flags.BoolVarP(&show.watch, "watch", "w", false, "Display changes until interrupted")
+	flags.BoolVar(&show.noTrunc, "no-trunc", false, "Don't truncate output")
+	flags.StringVar(&show.format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
 }
@@ -49,56 +50,68 @@ func hiddenAs(cmd *cobra.Command, name string) *cobra.Command {
 	return cmd
 }
 
-func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.ListOptions, format string) error {
-	if err := writeSandboxes(io.Discard, format, opts.Size, nil); err != nil {
+// showOptions are how sandboxes are shown.
+type showOptions struct {
+	format         string
+	watch, noTrunc bool
+}
+
+func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.ListOptions, show showOptions) error {
+	if err := writeSandboxes(io.Discard, show.format, opts.Size, nil); err != nil {
 		return err
 	}
 	h, err := d.host(cmd, cmd.Name())
 	if err != nil {
 		return err
 	}
-	list, err := manage.Sandboxes(cmd.Context(), h, opts)
-	if err != nil {
-		return err
-	}
 	out := d.cli.Out()
-	switch {
-	case opts.Names:
-		for _, s := range list {
-			if _, err := fmt.Fprintln(out, s.Name); err != nil {
-				return err
+	v := view{
+		collect: func(ctx context.Context, h host.Host) ([]manage.SandboxStatus, error) {
+			return manage.Sandboxes(ctx, h, opts)
+		},
+		show: func(to io.Writer, list []manage.SandboxStatus) error {
+			switch {
+			case opts.Names:
+				return writeNames(to, list)
+			case show.format != formatter.TableFormatKey || !out.IsTerminal():
+				return writeSandboxes(to, show.format, opts.Size, list)
 			}
-		}
-		return nil
-	case format == formatter.TableFormatKey && out.IsTerminal() && os.Getenv("NO_COLOR") == "":
-		var table bytes.Buffer
-		if err := writeSandboxes(&table, format, opts.Size, list); err != nil {
-			return err
-		}
-		_, err := io.WriteString(out, coloured(table.String(), list))
-		return err
+			width := 0
+			if !show.noTrunc {
+				_, columns := out.GetTtySize()
+				width = int(columns)
+			}
+			return writeSandboxTable(to, opts.Size, list, width)
+		},
 	}
-	return writeSandboxes(out, format, opts.Size, list)
+	if show.format == formatter.JSONFormatKey {
+		v.json = func(list []manage.SandboxStatus) any { return list }
+	}
+	return v.run(cmd.Context(), h, out, show.watch)
 }
 
-const (
-	sandboxTable = "table {{.Name}}{{if .Current}} (current){{end}}\t{{.Scope}}\t{{.Driver}}\t{{.Agent}}\t{{.State}}\t{{.Loop}}\t{{.Worktree}}\t{{.Image}}"
-	sizeColumn   = "\t{{.Size}}"
-)
+func writeNames(out io.Writer, list []manage.SandboxStatus) error {
+	for _, s := range list {
+		if _, err := fmt.Fprintln(out, s.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func writeSandboxes(out io.Writer, format string, size bool, list []manage.SandboxStatus) error {
-	// Without "Current": the table puts no mark behind a heading.
-	names := headings{
-		"Name": formatter.NameHeader, "Scope": "SCOPE", "Repo": "REPO", "Branch": "BRANCH", "Driver": "DRIVER", "Agent": "AGENT",
-		"State": "STATE", "Loop": "LOOP", "Iteration": "ITERATION", "Task": "TASK", "Since": "SINCE", "ExitCode": "EXIT CODE",
-		"Worktree": "WORKTREE", "Image": "IMAGE", "Size": formatter.SizeHeader,
-	}
-	table := sandboxTable
-	if size {
-		table += sizeColumn
-	}
 	row := func(s manage.SandboxStatus) formatter.SubContext { return newSandboxRow(s, time.Now()) }
-	return listing[manage.SandboxStatus]{format, table, names, row}.write(out, list)
+	return listing[manage.SandboxStatus]{format, tableFormat(sandboxColumns(size)), sandboxHeadings(), row}.write(out, list)
+}
+
+// sandboxHeadings lacks "Current": the table puts no mark behind a heading.
+func sandboxHeadings() headings {
+	return headings{
+		"Name": formatter.NameHeader, "Scope": "SCOPE", "Repo": "REPO", "Branch": "BRANCH", "Driver": "DRIVER", "Agent": "AGENT",
+		"State": "STATE", "Loop": "LOOP", "Iteration": "ITERATION", "Task": "TASK", "Title": "TITLE", "Since": "SINCE", "ExitCode": "EXIT CODE",
+		"Worktree": "WORKTREE", "Image": "IMAGE", "Size": formatter.SizeHeader, "Activity": "ACTIVITY", "TasksLeft": "TASKS LEFT", "Tokens": "TOKENS",
+		"Cost": "COST", "LastOutput": "LAST OUTPUT", "Questions": "QUESTIONS", "Blocked": "BLOCKED", "Unfetched": "UNFETCHED",
+	}
 }
 
 // coloured colours the states in a table. A colour has no width, so it can come

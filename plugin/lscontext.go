@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/cli/cli/command/formatter"
 	"github.com/docker/go-units"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -22,10 +21,16 @@ type sandboxRow struct {
 	Current bool // of this worktree and branch
 	Loop    string
 	// Iteration, Task, Since and ExitCode are of the loop; empty if unknown.
-	Iteration, Task, Since, ExitCode string
+	Iteration, Task, Title, Since, ExitCode string
+
+	Activity string
+	// TasksLeft, Tokens, Cost and LastOutput are of the loop; empty if unknown.
+	TasksLeft, Tokens, Cost, LastOutput string
+	// Questions, Blocked and Unfetched are empty for none.
+	Questions, Blocked, Unfetched string
 }
 
-func newSandboxRow(s manage.SandboxStatus, now time.Time) formatter.SubContext {
+func newSandboxRow(s manage.SandboxStatus, now time.Time) *sandboxRow {
 	r := &sandboxRow{
 		Name: safe.Line(s.Name), Repo: safe.Line(s.Repo), Branch: safe.Line(s.Branch), Driver: s.Driver, Agent: safe.Line(s.Agent),
 		State: s.State, Worktree: safe.Line(s.Worktree), Image: safe.Line(s.Image), Size: "unknown", Current: s.Current,
@@ -45,7 +50,18 @@ func newSandboxRow(s manage.SandboxStatus, now time.Time) formatter.SubContext {
 		if l.Since != nil {
 			r.Since = l.Since.Format(time.RFC3339)
 		}
+		r.Title, r.TasksLeft, r.Tokens, r.Cost = l.Title, leftText(l), tokensText(l), costText(l)
+		if l.LastOutput != nil {
+			r.LastOutput = l.LastOutput.Format(time.RFC3339)
+		}
 		r.Loop = loopText(l, now)
+	}
+	r.Activity, r.Blocked = string(s.Activity), blockedText(s.Blocked)
+	if n := len(s.Questions); n > 0 {
+		r.Questions = strconv.Itoa(n)
+	}
+	if s.Unfetched != nil && *s.Unfetched > 0 {
+		r.Unfetched = strconv.Itoa(*s.Unfetched)
 	}
 	return r
 }
@@ -67,6 +83,9 @@ func loopText(l *manage.LoopStatus, now time.Time) string {
 			text += " " + strings.Join(l.Tasks, ",")
 		}
 		text += age(l.Since, " for %s")
+		if state := stateText(l); state != "" {
+			text += ", " + state
+		}
 		if l.Others > 0 {
 			text += fmt.Sprintf(", and %d more", l.Others)
 		}

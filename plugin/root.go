@@ -52,6 +52,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newForwardedCommand(d, "task", "Manage the backlog"),
 		newQuestionsCommand(d),
 		newAnswerCommand(d),
+		newStatusCommand(d),
 		newListCommand(d),
 		hiddenAs(newListCommand(d), "list-containers"),
 		newStopCommand(d),

@@ -109,7 +109,7 @@ func (n *HeldRecord) Done(err error) {
 // ReportOrphans reports commands without a client that still run in the sandbox. Without
 // a record of one, the sandbox is not asked.
 func (h Host) ReportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
-	all, err := h.records(sb.Name)
+	all, err := h.RecordsFor(sb.Name)
 	orphans := slices.DeleteFunc(all, func(n Record) bool { return n.Live })
 	var running []lifecycle.Dispatch
 	if err == nil && len(orphans) > 0 {
@@ -159,12 +159,12 @@ func (n Record) IsLoop() bool {
 
 // LiveLoops returns the loops of a sandbox whose commands run on this machine.
 func (h Host) LiveLoops(sandbox string) ([]Record, error) {
-	all, err := h.records(sandbox)
+	all, err := h.RecordsFor(sandbox)
 	return slices.DeleteFunc(all, func(n Record) bool { return !n.Live || !n.IsLoop() }), err
 }
 
-// records returns all records of a sandbox.
-func (h Host) records(name string) ([]Record, error) {
+// RecordsFor returns the records of one sandbox.
+func (h Host) RecordsFor(name string) ([]Record, error) {
 	files, err := os.ReadDir(h.RecordDir(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -203,7 +203,7 @@ func (h Host) RecordsOf(name string) ([]Record, error) {
 		if dir.Name() != name && !isEphemeralOf(dir.Name(), name) {
 			continue
 		}
-		found, err := h.records(dir.Name())
+		found, err := h.RecordsFor(dir.Name())
 		if err != nil {
 			return nil, err
 		}
@@ -240,7 +240,7 @@ func ReadRecord(path string) (n Record, ok bool) {
 // RecordStop records for the running commands in a sandbox that the user stops it: their loops
 // do not restart it.
 func (h Host) RecordStop(name string) error {
-	all, err := h.records(name)
+	all, err := h.RecordsFor(name)
 	for _, n := range all {
 		if n.Live && !n.Stopped {
 			n.Stopped = true

@@ -64,7 +64,7 @@ func TestOrphansAreReported(t *testing.T) {
 	assert.Equal(t, bytes.Count(stderr.Bytes(), []byte("Warning: ")), 2)
 	assert.Assert(t, is.Contains(stderr.String(), `Warning: "ralph build -n 3" is still running in the background in the sandbox ralph-a, since `))
 	assert.Assert(t, is.Contains(stderr.String(), `stop it with "docker ralph stop ralph-a"`))
-	records, err := h.records(sb.Name)
+	records, err := h.RecordsFor(sb.Name)
 	assert.NilError(t, err)
 	assert.Equal(t, len(records), 3, "the live one, and the two that still run")
 

@@ -14,6 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 // SandboxStatus describes a sandbox. Its names in JSON are part of the command's
@@ -31,6 +33,14 @@ type SandboxStatus struct {
 	Image    string      `json:"image"`
 	Size     *int64      `json:"size"` // bytes of its writable layer; nil without ListOptions.Size, or if unknown
 	Current  bool        `json:"current"`
+	Activity Activity    `json:"activity"`
+	// Questions are those without an answer. Their texts are untrusted.
+	Questions []taskjson.OpenQuestion `json:"questions"`
+	// Blocked are the connections that were blocked in finished runs of the loop.
+	Blocked []denylog.Refusal `json:"blocked"`
+	// Unfetched is the number of commits of these runs that the repository does not have;
+	// nil if unknown.
+	Unfetched *int `json:"unfetched"`
 }
 
 // ListOptions are the options of [Sandboxes].
@@ -84,18 +94,12 @@ func sandboxStatuses(ctx context.Context, h host.Host, at host.Here, mine []host
 	var group errgroup.Group
 	group.SetLimit(parallelCalls)
 	for i, l := range mine {
-		list[i] = SandboxStatus{
-			Name: l.Sandbox.Name, Repo: l.Sandbox.Scope.Repo, Branch: l.Sandbox.Scope.Branch, Driver: l.Backend.Kind, Agent: l.Sandbox.Agent, State: string(l.Sandbox.State),
-			Worktree: l.Sandbox.Root, Gone: host.Missing(l.Sandbox.Root), Image: l.Sandbox.Image, Current: at.Current(l.Sandbox),
-		}
 		if opts.Names {
+			list[i] = SandboxStatus{Name: l.Sandbox.Name, State: string(l.Sandbox.State)}
 			continue
 		}
 		group.Go(func() error {
-			var err error
-			if list[i].Loop, err = loopOf(ctx, h, l); err != nil && ctx.Err() == nil {
-				h.Warn(fmt.Errorf("listing the processes of %s: %w", l.Sandbox.Name, err))
-			}
+			list[i] = describe(ctx, h, l, at.Current(l.Sandbox))
 			return nil
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"time"
 
@@ -33,18 +32,61 @@ type LoopStatus struct {
 	Summary   string     `json:"summary"`         // in one line
 	ID        string     `json:"log,omitempty"`   // its directory below .ralph/logs
 	Killed    bool       `json:"killed,omitzero"` // it has ended without an exit code
+	Error     string     `json:"error,omitempty"` // why it did not succeed
+
+	Title      string     `json:"title"` // of the first task
+	RunStarted *time.Time `json:"run_started"`
+	// State is a [runlog.LoopState], and what it waits for; empty unless the loop runs.
+	State      string     `json:"state"`
+	StateSince *time.Time `json:"state_since"`
+	Until      *time.Time `json:"until"`
+	Text       string     `json:"text"`
+	LastOutput *time.Time `json:"last_output"` // of the agent
+	// Run and Usage are what the run and the loop have used.
+	Run    runlog.Usage   `json:"run"`
+	Usage  runlog.Usage   `json:"usage"`
+	Counts *runlog.Counts `json:"counts"` // tasks of the backlog; nil if unknown
+	Bounds runlog.Bounds  `json:"bounds"`
+}
+
+// add adds the state in the log of a loop.
+func (s *LoopStatus) add(log runlog.Snapshot) {
+	now := log.Now
+	s.ID, s.Title, s.Run, s.Usage, s.Bounds = termsafe.Line(log.ID), termsafe.Line(now.Title), now.Run, now.Loop, now.Bounds
+	s.RunStarted, s.LastOutput = known(now.Started), known(now.LastOutput)
+	if now.State != "" {
+		s.Counts = &now.Counts
+	}
+	if s.Running {
+		s.State, s.StateSince, s.Until, s.Text = termsafe.Line(string(now.State)), known(now.Since), known(now.Until), termsafe.Line(now.Text)
+	}
+}
+
+// known returns nil for no time.
+func known(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // loopOf describes the command in a sandbox. Its processes are listed, which is slow, only if
-// there is a run record or an unfinished log.
+// there is a run record or an unfinished log whose process on this machine does not run.
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
 	logs := loopsOf(l.Sandbox)
 	unfinished := slices.ContainsFunc(logs, func(s runlog.Snapshot) bool { return s.Ended.IsZero() })
 	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // its processes cannot be listed
 		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
-	if l.Sandbox.State != lifecycle.Running || !unfinished && !hasRecords(h, l.Sandbox.Name) {
+	records, recordsErr := h.RecordsFor(l.Sandbox.Name)
+	if l.Sandbox.State != lifecycle.Running || !unfinished && len(records) == 0 && recordsErr == nil {
 		return lastLoopOf(h, l.Sandbox, logs), nil
+	}
+	if accompanied, ok := accompanied(records, logs); ok {
+		if len(accompanied) == 0 {
+			return lastLoopOf(h, l.Sandbox, logs), nil
+		}
+		return runningLoop(accompanied, logs), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
 	defer cancel()
@@ -65,10 +107,27 @@ func loopsOf(sb lifecycle.Sandbox) []runlog.Snapshot {
 	})
 }
 
-// hasRecords reports whether there are run records of a sandbox.
-func hasRecords(h host.Host, name string) bool {
-	records, err := os.ReadDir(h.RecordDir(name))
-	return err == nil && len(records) > 0
+// accompanied returns the running commands according to their processes on this machine. It is
+// not ok if there can be others.
+func accompanied(records []host.Record, logs []runlog.Snapshot) (running []lifecycle.Dispatch, ok bool) {
+	ended := map[string]bool{}
+	for _, log := range logs {
+		if !log.Ended.IsZero() {
+			ended[log.Dispatch] = true
+		} else if !slices.ContainsFunc(records, func(r host.Record) bool { return r.Live && r.ID == log.Dispatch }) {
+			return nil, false
+		}
+	}
+	for _, r := range records {
+		if !r.Live {
+			return nil, false
+		}
+		if !ended[r.ID] { // otherwise it fetches the last commits
+			running = append(running, lifecycle.Dispatch{ID: r.ID, Command: r.Command, Since: r.Since})
+		}
+	}
+	slices.SortFunc(running, func(a, b lifecycle.Dispatch) int { return a.Since.Compare(b.Since) })
+	return running, true
 }
 
 // runningLoop describes the latest running loop, or else the latest running command.
@@ -90,7 +149,8 @@ func runningLoop(running []lifecycle.Dispatch, logs []runlog.Snapshot) *LoopStat
 	}
 	for _, log := range logs {
 		if log.Ended.IsZero() && (log.Dispatch == d.ID || log.Dispatch == "" && log.Mode == command) {
-			status.Iteration, status.Tasks, status.ID = log.Now.N, lines(log.Now.Tasks), termsafe.Line(log.ID)
+			status.Iteration, status.Tasks = log.Now.N, lines(log.Now.Tasks)
+			status.add(log)
 			break
 		}
 	}
@@ -106,7 +166,10 @@ func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.Snapshot) *Loop
 		return status
 	}
 	command, _ := host.LoopCommand(e.Command)
-	return &LoopStatus{Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Summary: cmp.Or(e.Summary, termsafe.Line(e.Error)), Tasks: []string{}}
+	return &LoopStatus{
+		Command: command, Since: &e.Since, Ended: &e.At, ExitCode: &e.ExitCode, Tasks: []string{},
+		Summary: cmp.Or(e.Summary, termsafe.Line(e.Error)), Error: termsafe.Line(e.Error),
+	}
 }
 
 func lastLoop(logs []runlog.Snapshot) *LoopStatus {
@@ -114,7 +177,8 @@ func lastLoop(logs []runlog.Snapshot) *LoopStatus {
 		return nil
 	}
 	log := logs[0]
-	status := &LoopStatus{Command: termsafe.Line(log.Mode), Since: &log.Started, Tasks: []string{}, ID: termsafe.Line(log.ID)}
+	status := &LoopStatus{Command: termsafe.Line(log.Mode), Since: &log.Started, Tasks: []string{}}
+	status.add(log)
 	if log.Last != nil {
 		status.Iteration, status.Tasks = log.Last.N, lines(log.Last.Tasks)
 	}
@@ -123,7 +187,7 @@ func lastLoop(logs []runlog.Snapshot) *LoopStatus {
 		return status
 	}
 	status.Ended, status.Stop, status.ExitCode = &log.Ended, termsafe.Line(log.Stop), &log.ExitCode
-	status.Summary = termsafe.Line(log.Summary)
+	status.Summary, status.Error = termsafe.Line(log.Summary), termsafe.Line(log.Error)
 	return status
 }
 

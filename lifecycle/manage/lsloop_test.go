@@ -102,10 +102,14 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, status.Stop, "stall")
 	assert.Equal(t, *status.ExitCode, 7)
 	assert.Equal(t, d.asked, 0)
-	_, err = h.NewRecord(host.Record{ID: "y", Command: []string{"ralph", "shell"}, Scope: l.Sandbox.Scope, Root: l.Sandbox.Root, Sandbox: l.Sandbox.Name})
+	record, err := h.NewRecord(host.Record{ID: "y", Command: []string{"ralph", "shell"}, Scope: l.Sandbox.Scope, Root: l.Sandbox.Root, Sandbox: l.Sandbox.Name})
 	assert.NilError(t, err)
 	d.running = d.running[1:]
-	assert.Equal(t, ask().Command, "sh", "a command of this machine may run")
+	assert.Equal(t, ask().Command, "shell", "a process on this machine accompanies it")
+	assert.Equal(t, d.asked, 0)
+	assert.NilError(t, record.Lock.Close())
+	assert.Equal(t, ask().Command, "sh", "its process was killed, it may run")
+	assert.Equal(t, d.asked, 1)
 	l.Sandbox.State = lifecycle.Stopped
 	assert.Equal(t, ask().Stop, "stall")
 }

@@ -132,12 +132,29 @@ func (r *Reader) Snapshot() Snapshot {
 // lastIteration parses the last complete line.
 func lastIteration(end []byte) *Iteration {
 	for _, line := range slices.Backward(bytes.Split(end, []byte("\n"))) {
-		var it Iteration
-		if len(line) > 0 && unmarshal(line, &it) == nil && it.N > 0 {
+		if it, ok := parseIteration(line); ok {
 			return &it
 		}
 	}
 	return nil
+}
+
+func parseIteration(line []byte) (it Iteration, ok bool) {
+	return it, len(line) > 0 && unmarshal(line, &it) == nil && it.N > 0
+}
+
+// Iterations returns the runs that have ended; of very many, the last ones.
+func (r *Reader) Iterations() (all []Iteration) {
+	end, err := readTail(r.dir, iterationsFile, maxTail)
+	if err != nil {
+		return nil
+	}
+	for line := range bytes.SplitSeq(end, []byte("\n")) {
+		if it, ok := parseIteration(line); ok {
+			all = append(all, it)
+		}
+	}
+	return all
 }
 
 // readTail reads the last limit bytes of a regular file.

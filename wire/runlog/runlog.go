@@ -283,7 +283,7 @@ func (l *Log) Finish(end LoopEnd) error {
 		last = *l.now
 	}
 	last.State, last.Since, last.Until, last.Text = StateEnded, now, time.Time{}, end.Error
-	err := errors.Join(l.save(), l.SetNow(last), l.Emit(&end), l.closeEvents(), l.root.Close())
+	err := errors.Join(l.SetNow(last), l.save(), l.Emit(&end), l.closeEvents(), l.root.Close())
 	if err != nil {
 		return fmt.Errorf("logging the loop's end: %w", err)
 	}

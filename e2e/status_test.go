@@ -1,0 +1,99 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+)
+
+// status is what "docker ralph status" prints as JSON.
+func (w *world) status(t *testing.T) (s manage.SandboxStatus) {
+	t.Helper()
+	out := w.ok(t, "status", "--format", "json")
+	assert.NilError(t, json.Unmarshal([]byte(out), &s), out)
+	return s
+}
+
+// waitForActivity waits until the sandbox of the world has an activity.
+func (w *world) waitForActivity(t *testing.T, want manage.Activity) manage.SandboxStatus {
+	t.Helper()
+	var s manage.SandboxStatus
+	eventually(t, func() error {
+		if s = w.status(t); s.Activity != want {
+			return fmt.Errorf("%s: %+v", s.Activity, s.Loop)
+		}
+		return nil
+	})
+	return s
+}
+
+func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
+	onDrivers(t, func(t *testing.T, w *world) {
+		assert.Equal(t, w.status(t).Activity, manage.Idle)
+		assert.Check(t, is.Contains(w.ok(t, "status"), ": none\n"))
+		slow := slowTask()
+		slow.Priority = 1
+		w.plan(t, slow, task{ID: "other", Title: "Other", Priority: 2, Steps: []string{"true"}})
+		watch := start(t, w.docker("ralph", "status", "--watch", "--format", "{{.Activity}} {{.Task}}"))
+		watch.stdout.WaitFor(t, "idle")
+		build := start(t, w.docker("ralph", "build", "--max-tokens", "5_000_000"))
+		waitForFile(t, filepath.Join(w.repo, "begun"))
+
+		eventually(t, func() error {
+			if s := w.status(t); s.Loop == nil || s.Loop.Title == "" {
+				return fmt.Errorf("%+v", s.Loop)
+			}
+			return nil
+		})
+		s := w.status(t)
+		assert.Equal(t, s.Activity, manage.Working)
+		assert.Assert(t, s.Loop.Running)
+		assert.DeepEqual(t, s.Loop.Tasks, []string{"slow"})
+		assert.Equal(t, s.Loop.Title, "Wait for go")
+		assert.Equal(t, s.Loop.Iteration, 1)
+		assert.Equal(t, s.Loop.Bounds.MaxTokens, int64(5_000_000))
+		assert.Equal(t, s.Loop.Counts.Left(), 2)
+		assert.Equal(t, *s.Unfetched, 0)
+		assert.Equal(t, w.listed(t)[0].Activity, manage.Working)
+		assert.Check(t, is.Contains(w.ok(t, "status"), "Task       slow: Wait for go\n"))
+		watch.stdout.WaitFor(t, "working slow")
+
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		build.wait(t).expect(t, 0)
+		s = w.waitForActivity(t, manage.Ended)
+		assert.Equal(t, s.Loop.Stop, "complete")
+		assert.Equal(t, s.Loop.Counts.Left(), 0)
+		watch.stdout.WaitFor(t, "ended")
+		watch.signalGroup(syscall.SIGINT)
+		watch.wait(t).expect(t, 130)
+	})
+}
+
+// At a terminal the table fits, and is redrawn in place.
+func TestLsFitsTheTerminal(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.plan(t, slowTask())
+		tm := w.shell(t, "ls")
+		table := tm.wait(t).expect(t, 0).stdout
+		assert.Check(t, is.Contains(table, w.sandbox(t).Name))
+		for line := range strings.Lines(table) {
+			plain := strings.NewReplacer("\x1b[32m", "", "\x1b[0m", "", "…", ".").Replace(strings.TrimRight(line, "\r\n"))
+			assert.Check(t, len(plain) <= 80, "%q", line)
+		}
+		watch := w.shell(t, "ls --watch")
+		watch.screen.WaitFor(t, "\x1b[2A\r\x1b[J")
+		watch.press(t, "\x03")
+		watch.wait(t).expect(t, 130)
+		w.assertTerminalRestored(t)
+	})
+}

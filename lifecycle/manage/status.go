@@ -1,0 +1,211 @@
+package manage
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+)
+
+// Activity is what a sandbox does or waits for.
+type Activity string
+
+// The activities. A running loop has one of the first five.
+const (
+	Working     Activity = "working"
+	Checking    Activity = "checking"
+	RateLimited Activity = "rate_limited"
+	Retrying    Activity = "retrying"
+	Waiting     Activity = "waiting"      // other loops have the remaining tasks
+	NeedsAnswer Activity = "needs_answer" // nothing runs, and a question has no answer
+	Failed      Activity = "failed"       // the last loop
+	Ended       Activity = "ended"        // the last loop: as requested, or at a limit
+	Idle        Activity = "idle"         // no loop is known
+	Paused      Activity = "paused"
+	Unknown     Activity = "unknown"
+)
+
+// activity derives the activity from the rest.
+func (s SandboxStatus) activity() Activity {
+	l := s.Loop
+	switch {
+	case s.State == string(lifecycle.Paused):
+		return Paused
+	case s.State == string(lifecycle.Unknown):
+		return Unknown
+	case l != nil && l.Running:
+		if known := Activity(l.State); slices.Contains([]Activity{Checking, RateLimited, Retrying, Waiting}, known) {
+			return known
+		}
+		return Working
+	case len(s.Questions) > 0:
+		return NeedsAnswer
+	case l == nil:
+		return Idle
+	case l.Killed, l.ExitCode != nil && *l.ExitCode != 0 && !slices.Contains(expected, l.Stop):
+		return Failed
+	}
+	return Ended
+}
+
+// expected are the reasons why a loop ends that are no failure: limits of the user, and requests.
+var expected = []string{"max_iterations", "max_duration", "max_cost_usd", "max_tokens", "stopped", "interrupted", "questions"}
+
+// Status describes the sandbox of a worktree, nil for the current one, or an ephemeral one of it that is in use.
+// Without a sandbox, its state is [lifecycle.NotFound]; the last loop can be known nevertheless.
+func Status(ctx context.Context, h host.Host, worktree *host.Worktree) (SandboxStatus, error) {
+	h, found, err := inExisting(ctx, h, worktree)
+	if err == nil && !found {
+		err = hint.Wrap(fmt.Errorf("no worktree %q", worktree.Name), "list them with %q", "docker ralph worktree ls")
+	}
+	if err != nil {
+		return SandboxStatus{}, err
+	}
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	if err != nil {
+		return SandboxStatus{}, err
+	}
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return SandboxStatus{}, err
+	}
+	records, err := h.RecordsIn(wt)
+	if err != nil {
+		return SandboxStatus{}, err
+	}
+	for _, r := range records {
+		if r.Live && r.Sandbox != name {
+			name = r.Sandbox
+		}
+	}
+	driver, sb, err := h.LookupSandbox(ctx, name)
+	if err != nil {
+		return SandboxStatus{}, err
+	}
+	kind := cmp.Or(h.CreatedBy(name), config.DriverContainer)
+	if sb.State == lifecycle.NotFound {
+		sb, kind = lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: wt.Scope, Root: wt.Root}, ""
+	}
+	l := host.Located{Sandbox: sb, Backend: host.Backend{Kind: kind, Driver: driver}}
+	return describe(ctx, h, l, true), ctx.Err()
+}
+
+// describe describes a sandbox. What cannot be found out is a warning.
+func describe(ctx context.Context, h host.Host, l host.Located, current bool) SandboxStatus {
+	sb := l.Sandbox
+	s := SandboxStatus{
+		Name: sb.Name, Repo: sb.Scope.Repo, Branch: sb.Scope.Branch, Driver: l.Backend.Kind, Agent: sb.Agent, State: string(sb.State),
+		Worktree: sb.Root, Gone: host.Missing(sb.Root), Image: sb.Image, Current: current,
+		Questions: []taskjson.OpenQuestion{}, Blocked: []denylog.Refusal{},
+	}
+	var err error
+	if s.Loop, err = loopOf(ctx, h, l); err != nil {
+		err = fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
+	}
+	if s.Loop != nil && s.Loop.ID != "" {
+		s.addRuns(ctx, sb)
+		err = errors.Join(err, s.addQuestions(ctx, h, l))
+	}
+	if err != nil && ctx.Err() == nil {
+		h.Warn(err)
+	}
+	s.Activity = s.activity()
+	return s
+}
+
+// addQuestions asks for the questions only if the loop had any: some may have an answer.
+func (s *SandboxStatus) addQuestions(ctx context.Context, h host.Host, l host.Located) error {
+	if s.Loop.Counts == nil || s.Loop.Counts.Question == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
+	open, err := questionsOf(ctx, h, l)
+	s.Questions = append(s.Questions, open...)
+	return err
+}
+
+// addRuns adds what the finished runs of the loop have left: blocked connections, and commits that
+// the repository does not have.
+func (s *SandboxStatus) addRuns(ctx context.Context, sb lifecycle.Sandbox) {
+	log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == s.Loop.ID })
+	if err != nil {
+		return
+	}
+	defer log.Close()
+	runs := log.Iterations()
+	for _, run := range runs {
+		s.addBlocked(run.Refused)
+	}
+	unfetched := 0
+	if sb.Private && !s.Gone {
+		if unfetched, err = missingCommits(ctx, sb.Root, runs); err != nil {
+			return
+		}
+	}
+	s.Unfetched = &unfetched
+}
+
+// blockedMax limits the blocked hosts of a loop.
+const blockedMax = 50
+
+func (s *SandboxStatus) addBlocked(more []denylog.Refusal) {
+	for _, r := range more {
+		same := func(other denylog.Refusal) bool { return other.Target() == r.Target() }
+		if i := slices.IndexFunc(s.Blocked, same); i >= 0 {
+			s.Blocked[i].Times += max(0, r.Times)
+		} else if r.Valid() && len(s.Blocked) < blockedMax {
+			s.Blocked = append(s.Blocked, r)
+		}
+	}
+}
+
+// missingCommits counts the commits of runs that the repository of a worktree does not have.
+func missingCommits(ctx context.Context, root string, runs []runlog.Iteration) (missing int, err error) {
+	var asked []runlog.Iteration
+	var input strings.Builder
+	for _, run := range runs {
+		if run.Commits > 0 && isObjectID(run.Commit) {
+			asked = append(asked, run)
+			input.WriteString(run.Commit + "\n")
+		}
+	}
+	if len(asked) == 0 {
+		return 0, nil
+	}
+	git, err := gitrepo.NewGit(root)
+	if err != nil {
+		return 0, err
+	}
+	var out bytes.Buffer
+	if err := git.Stream(ctx, strings.NewReader(input.String()), &out, "cat-file", "--batch-check=%(objecttype)"); err != nil {
+		return 0, err
+	}
+	answers := strings.Split(out.String(), "\n")
+	if len(answers) <= len(asked) {
+		return 0, errors.New("unexpected output of git cat-file")
+	}
+	for i, run := range asked {
+		if strings.HasSuffix(answers[i], " missing") {
+			missing += run.Commits
+		}
+	}
+	return missing, nil
+}
+
+// isObjectID reports whether a text, which an agent can have written, is an object ID of git.
+func isObjectID(id string) bool {
+	return (len(id) == 40 || len(id) == 64) && strings.Trim(id, "0123456789abcdef") == ""
+}

@@ -1,0 +1,74 @@
+package plugin
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli/command/formatter"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+)
+
+func newStatusCommand(d dispatcher) *cobra.Command {
+	var show showOptions
+	var worktree string
+	cmd := &cobra.Command{
+		Use:   "status [OPTIONS]",
+		Short: "Show the status of this branch's sandbox",
+		Long: `Show what the sandbox of this repository and branch does or waits for: loop and task,
+tokens and cost against their limits, questions, blocked hosts, and commits that were
+not fetched.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return d.showStatus(cmd, show, worktree)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&show.watch, "watch", "w", false, "Display changes until interrupted")
+	flags.StringVar(&worktree, "worktree", "", "Show the worktree .worktrees/NAME")
+	flags.StringVar(&show.format, "format", "", `Format output: "json" or a Go template`)
+	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
+	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.JSONFormatKey))
+	return cmd
+}
+
+func (d dispatcher) showStatus(cmd *cobra.Command, show showOptions, worktree string) error {
+	var in *host.Worktree
+	if worktree != "" {
+		in = &host.Worktree{Name: worktree}
+	}
+	if err := writeStatus(io.Discard, show.format, manage.SandboxStatus{}); err != nil {
+		return err
+	}
+	h, err := d.host(cmd, cmd.Name())
+	if err != nil {
+		return err
+	}
+	v := view{
+		collect: func(ctx context.Context, h host.Host) ([]manage.SandboxStatus, error) {
+			s, err := manage.Status(ctx, h, in)
+			return []manage.SandboxStatus{s}, err
+		},
+		show: func(out io.Writer, list []manage.SandboxStatus) error { return writeStatus(out, show.format, list[0]) },
+	}
+	if show.format == formatter.JSONFormatKey {
+		v.json = func(list []manage.SandboxStatus) any { return list[0] }
+	}
+	return v.run(cmd.Context(), h, d.cli.Out(), show.watch)
+}
+
+func writeStatus(out io.Writer, format string, s manage.SandboxStatus) error {
+	switch format {
+	case "":
+		_, err := io.WriteString(out, statusText(s, time.Now()))
+		return err
+	case formatter.JSONFormatKey:
+		return writeJSON(out, s)
+	}
+	return writeSandboxes(out, format, false, []manage.SandboxStatus{s})
+}
