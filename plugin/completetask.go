@@ -24,7 +24,7 @@ type taskUsage struct {
 func taskCommands() []string {
 	return []string{
 		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "ask", "list", "show", "create", "update",
-		"questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", restoreWord, "--help",
+		"questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", editWord, restoreWord, "--help",
 	}
 }
 
@@ -50,6 +50,7 @@ func taskUsageOf(command string) taskUsage {
 		"deps":      {task: true},
 		"block":     {task: true, only: undone, flags: []string{"--by", "--attempt"}},
 		"unblock":   {task: true, only: undone, flags: []string{"--by"}},
+		editWord:    {task: true, only: undone},
 		restoreWord: {switches: []string{"--list"}},
 		"agent":     {words: []string{"register", "list", "deregister"}},
 	}[command]

@@ -43,8 +43,13 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 				_, err := fmt.Fprint(d.cli.Out(), help.Text(name))
 				return err
 			}
-			if name == "task" && len(args) > 0 && args[0] == restoreWord {
-				return d.restoreTasks(cmd, args[1:])
+			if name == host.TaskCommand && len(args) > 0 {
+				switch args[0] {
+				case restoreWord:
+					return d.restoreTasks(cmd, args[1:])
+				case editWord:
+					return d.editTask(cmd, args[1:])
+				}
 			}
 			return d.run(cmd, name, args)
 		},

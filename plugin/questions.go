@@ -65,7 +65,7 @@ func (d dispatcher) questions(cmd *cobra.Command, h host.Host) ([]taskjson.OpenQ
 	if err != nil {
 		return nil, err
 	}
-	out, code, err := run.TaskOutput(cmd.Context(), h, run.Options{Overrides: d.options.overrides(), Worktree: worktree},
+	out, code, err := run.TaskOutput(cmd.Context(), h, run.Options{Overrides: d.options.overrides(), Worktree: worktree}, nil,
 		"questions", "--format", "json")
 	if err == nil {
 		err = ended(code, nil)

@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"io"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -39,11 +40,11 @@ func RestoreBacklog(ctx context.Context, h host.Host, opts Options, name string)
 	return Run(ctx, h, opts)
 }
 
-// TaskOutput runs a task command in the sandbox of the current scope, without a terminal
-// or input, and returns what it prints on standard output.
-func TaskOutput(ctx context.Context, h host.Host, opts Options, args ...string) (out []byte, code int, err error) {
+// TaskOutput runs a task command in the sandbox of the current scope, without a terminal,
+// and returns what it prints on standard output. The input may be nil.
+func TaskOutput(ctx context.Context, h host.Host, opts Options, input io.Reader, args ...string) (out []byte, code int, err error) {
 	var b bytes.Buffer
-	h.Stdin, h.Terminal, h.Stdout = nil, nil, &b
+	h.Stdin, h.Terminal, h.Stdout = input, nil, &b
 	opts.Command, opts.Args = host.TaskCommand, args
 	code, err = Run(ctx, h, opts)
 	return b.Bytes(), code, err

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -63,5 +65,33 @@ func TestQuestionsOfStoppedSandboxesAreListed(t *testing.T) {
 			}
 			return nil
 		})
+	})
+}
+
+func TestTasksAreEditedOnTheHost(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "a", "Old title", "-s", `["one"]`)
+		res := w.ralph(t, "task", "edit", "a").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "starting an editor: no terminal"))
+
+		w.setenv("VISUAL", "")
+		w.setenv("EDITOR", "sed -i -e 's/Old/New/' -e 's/one/two/'")
+		assert.Check(t, is.Contains(w.shell(t, "task edit a").wait(t).expect(t, 0).stdout, "updated a"))
+		shown := w.ok(t, "task", "show", "a")
+		assert.Check(t, is.Contains(shown, "Title:       New title\n"))
+		assert.Check(t, is.Contains(shown, "1. two\n"))
+		assert.Check(t, is.Contains(w.shell(t, "task edit a").wait(t).expect(t, 0).stdout, "nothing changed"))
+		w.shell(t, "task edit missing").wait(t).expect(t, 2)
+
+		w.setenv("EDITOR", "sed -i s/title/titel/")
+		printed := w.shell(t, "task edit a").wait(t).expect(t, 1).stdout
+		assert.Check(t, is.Contains(printed, "reading the edited task: "))
+		_, dir, found := strings.Cut(printed, "your changes are in ")
+		assert.Assert(t, found, printed)
+		content, err := os.ReadFile(filepath.Join(strings.TrimSpace(dir), "task.toml"))
+		assert.NilError(t, err)
+		assert.Check(t, is.Contains(string(content), "titel = 'New title'"))
+		assert.NilError(t, os.RemoveAll(strings.TrimSpace(dir)))
+		w.assertTerminalRestored(t)
 	})
 }
