@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
@@ -58,7 +59,7 @@ func checkChoice(v string, choices ...string) error {
 	}
 	last := len(choices) - 1
 	choose := fmt.Sprintf("use %s or %s", strings.Join(choices[:last], ", "), choices[last])
-	if near := nearest(v, choices); near != "" {
+	if near := hint.Nearest(v, choices); near != "" {
 		choose = fmt.Sprintf("did you mean %q? (%s)", near, choose)
 	}
 	return errors.New(choose)
@@ -89,44 +90,4 @@ func parseInt(v string, least, most int64) (int64, error) {
 		return 0, fmt.Errorf("must be an integer between %d and %d", least, most)
 	}
 	return n, nil
-}
-
-// nearest returns the candidate with the smallest edit distance, or "".
-func nearest(name string, candidates []string) string {
-	best, bestDistance := "", min(3, len(name)/2+1)
-	for _, candidate := range candidates {
-		if d := distance(strings.ToLower(name), candidate); d < bestDistance {
-			best, bestDistance = candidate, d
-		}
-	}
-	return best
-}
-
-// distance counts the single edits (insert, delete, replace, swap neighbours)
-// that turn one word into the other.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

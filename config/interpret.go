@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // assigned is one value from one source; of a list, one item.
@@ -196,7 +198,7 @@ func (k known) unknownProblem(d document, a assignment, i int) error {
 		what += fmt.Sprintf(" in [%s]", table)
 	}
 	siblings := k.children(schemaPath(a.key[:i]))
-	if near := nearest(name, siblings); near != "" {
+	if near := hint.Nearest(name, siblings); near != "" {
 		return d.problem(a.key[i].at, "%s; did you mean %q?", what, near)
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.settings)) {

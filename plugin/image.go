@@ -18,7 +18,7 @@ func newImageCommand(d dispatcher) *cobra.Command {
 		Short: "Manage sandbox images",
 		Long: `Manage the images that sandboxes are created from. Other commands build or pull the
 image that they need.`,
-		Args: cli.NoArgs,
+		Args: knownCommand,
 		RunE: needsCommand(d.cli),
 	}
 	cmd.AddCommand(newImageBuildCommand(d), newImagePullCommand(d), newImageStatusCommand(d), newImagePruneCommand(d))

@@ -25,7 +25,7 @@ func newNetworkCommand(d dispatcher) *cobra.Command {
 		Short: "Manage the network policy of this branch's sandbox",
 		Long: `Manage the network policy of the sandbox of this repository and branch. Set the
 policy with --network, or in [sandbox.network] of ralph.toml.`,
-		Args: cli.NoArgs,
+		Args: knownCommand,
 		RunE: needsCommand(d.cli),
 	}
 	cmd.AddCommand(newNetworkListCommand(d), newNetworkLogCommand(d),

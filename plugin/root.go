@@ -4,7 +4,6 @@ package plugin
 
 import (
 	_ "embed"
-	"fmt"
 
 	"github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
@@ -25,7 +24,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		Use:              "ralph [OPTIONS] COMMAND",
 		Short:            metadata.Short,
 		Long:             rootLong,
-		Args:             opts.noArgs,
+		Args:             opts.knownCommand,
 		SilenceUsage:     true,
 		SilenceErrors:    true,
 		TraverseChildren: true,
@@ -72,20 +71,10 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		hiddenAs(newWorktreeRemoveCommand(d), "remove-worktree"),
 		newVersionCommand(dockerCLI, version),
 		newKeepCommand(dockerCLI),
+		newHelpCommand(dockerCLI),
 		newNotifyCommand(version),
 	)
 	return cmd
-}
-
-// needsCommand prints the help of a command that has subcommands only.
-func needsCommand(dockerCLI command.Cli) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, _ []string) error {
-		cmd.SetOut(dockerCLI.Err())
-		if err := cmd.Help(); err != nil {
-			return err
-		}
-		return fmt.Errorf("%s needs a command", cmd.CommandPath())
-	}
 }
 
 // completeWords completes a flag that has a few values.

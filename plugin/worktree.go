@@ -86,16 +86,6 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 	return hint.Wrap(fmt.Errorf("--worktree and --branch-name do not work with %q", cmd.CommandPath()), "run it in the worktree")
 }
 
-// noArgs refuses what is no command. It may be a name that was meant for
-// --worktree.
-func (o *options) noArgs(cmd *cobra.Command, args []string) error {
-	err := cli.NoArgs(cmd, args)
-	if err != nil && o.worktree.name == randomName {
-		err = hint.Wrap(err, "if %q is the name of a worktree, pass --worktree=%s", args[0], args[0])
-	}
-	return err
-}
-
 // newWorktreeCommand makes the commands about worktrees and their sandboxes.
 func newWorktreeCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
@@ -103,7 +93,7 @@ func newWorktreeCommand(d dispatcher) *cobra.Command {
 		Short: "Manage worktrees and their sandboxes",
 		Long: `Manage worktrees of this repository. Each has its own branch and sandbox, so that
 several agents can work in parallel. Worktrees are in .worktrees, which git ignores.`,
-		Args: cli.NoArgs,
+		Args: knownCommand,
 		RunE: needsCommand(d.cli),
 	}
 	cmd.AddCommand(newWorktreeAddCommand(d), newWorktreeListCommand(d), newWorktreeRemoveCommand(d))

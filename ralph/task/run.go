@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
@@ -97,7 +99,7 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 	}
 	cmd, known := commands()[name]
 	if !known {
-		return fmt.Errorf("unknown command '%s'", name)
+		return unknownCommand(name)
 	}
 	if cmd.bare {
 		return cmd.run(ctx, s, args)
@@ -143,6 +145,15 @@ func (s *session) print(text string) { _, _ = s.out.WriteString(termsafe.Strip(t
 func (s *session) printf(format string, args ...any) { s.print(fmt.Sprintf(format, args...)) }
 
 func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, termsafe.Strip(line)) }
+
+func unknownCommand(name string) error {
+	err := fmt.Errorf("unknown command '%s'", name)
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(commands())), func(n string) bool { return n[0] == '_' || n == "plan-export" })
+	if near := hint.Nearest(name, names); near != "" {
+		err = hint.Wrap(err, "did you mean %q?", near)
+	}
+	return err
+}
 
 func planExport(context.Context, *session, []string) error {
 	//nolint:revive,staticcheck // the full stop is part of the interface

@@ -1,0 +1,96 @@
+package plugin
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/docker/cli/cli"
+	"github.com/docker/cli/cli/command"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+// needsCommand prints the help of a command that has subcommands only.
+func needsCommand(dockerCLI command.Cli) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		cmd.SetOut(dockerCLI.Err())
+		if err := cmd.Help(); err != nil {
+			return err
+		}
+		return fmt.Errorf("%s needs a command", cmd.CommandPath())
+	}
+}
+
+// knownCommand refuses unknown subcommands and suggests the nearest one.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	err := cli.NoArgs(cmd, args)
+	if err == nil {
+		return nil
+	}
+	if near := hint.Nearest(args[0], commandNames(cmd)); near != "" {
+		err = hint.Wrap(err, "did you mean %q?", cmd.CommandPath()+" "+near)
+	}
+	return err
+}
+
+func commandNames(cmd *cobra.Command) []string {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if !sub.Hidden {
+			names = append(append(names, sub.Name()), sub.Aliases...)
+		}
+	}
+	return names
+}
+
+// knownCommand refuses unknown commands. A known one was taken for the value of an option
+// before it whose own value begins with a dash. An unknown one may be the name for
+// --worktree.
+func (o *options) knownCommand(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err == nil {
+		return nil
+	}
+	if known, _, err := cmd.Find(args[:1]); err == nil && known != cmd {
+		var wrong error
+		o.flags.Visit(func(f *pflag.Flag) {
+			if value := f.Value.String(); strings.HasPrefix(value, "-") {
+				wrong = fmt.Errorf("invalid argument %q for \"--%s\" flag", value, f.Name)
+			}
+		})
+		if wrong != nil {
+			return cmd.FlagErrorFunc()(cmd, wrong)
+		}
+	}
+	err := knownCommand(cmd, args)
+	if o.worktree.name == randomName {
+		err = hint.Wrap(err, "if %q is the name of a worktree, pass --worktree=%s", args[0], args[0])
+	}
+	return err
+}
+
+func newHelpCommand(dockerCLI command.Cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print help for a command",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			about, _, err := cmd.Parent().Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return commandNames(about), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Parent().Find(args)
+			if err != nil {
+				return err
+			}
+			if len(rest) > 0 && about.HasSubCommands() {
+				return knownCommand(about, rest)
+			}
+			about.SetOut(dockerCLI.Out())
+			return about.Help()
+		},
+	}
+}
