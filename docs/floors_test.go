@@ -29,6 +29,7 @@ var floors = []string{
 	"ralph/prices ralph/sysinfo",
 	"ralph/backlog ralph/guest",
 	"ralph/agent",
+	"ralph/screen",
 	"ralph/compat ralph/loop ralph/task",
 	"ralph/cli",
 	"cmd",

@@ -206,7 +206,7 @@ func (w *world) loseTerminal(t *testing.T, lose func(build *terminal)) {
 	t.Helper()
 	build := w.shell(t, "build")
 	waitForFile(t, filepath.Join(w.repo, "begun"))
-	build.screen.WaitFor(t, "Mode:")
+	build.screen.WaitFor(t, "task 1 of 1")
 	lose(build)
 	build.process.wait(t) // docker; the plugin may take a moment longer
 	w.waitForDetached(t)

@@ -36,6 +36,9 @@ func TestTerminalSizeIsForwarded(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, "go"), "")
 		w.assertScreen(t, build.wait(t).expect(t, 0).stdout, "build")
 		w.assertTerminalRestored(t)
+		logs := w.ok(t, "logs")
+		assert.Check(t, is.Contains(logs, "\n━━ Done (success) | cost: $0 | turns: 1 ━━\n"))
+		assert.Check(t, !strings.Contains(logs, "task 1 of 1"), "the log has the status line:\n%s", logs)
 	})
 }
 

@@ -32,6 +32,7 @@ type background struct {
 	detached bool
 	saved    bool        // how it ended is saved
 	recent   []byte      // the latest output, while there is a terminal
+	lines    lineFilter  // of the output for recent and log
 	log      *rollingLog // nil while there is a terminal, or if it cannot be written
 	path     string      // of the log
 }
@@ -112,7 +113,7 @@ const recentMax = AttachBefore
 func (b *background) remember(p []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.recent = append(b.recent, p...)
+	b.recent = append(b.recent, b.lines.filter(p)...)
 	if over := len(b.recent) - recentMax; over > 0 {
 		b.recent = append([]byte(nil), b.recent[over:]...)
 	}
@@ -155,7 +156,7 @@ func (b *background) write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.log != nil {
-		_, _ = b.log.Write(p) // the loop continues on a full disk
+		_, _ = b.log.Write(b.lines.filter(p)) // the loop continues on a full disk
 	}
 	return len(p), nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
+	"github.com/docker-ralph/docker-ralph/ralph/screen"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -180,18 +181,34 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	}
 	lo.Signals, lo.Finish = signals, finish
 	lo.Stdout, lo.Stderr = hangupWriter{j.stdout}, hangupWriter{o.Stderr}
-	lo.Live = term.IsTerminal(j.stdout.Fd())
+	lo.Screen = screen.New(j.stdout, lo.Stdout, string(j.session.Mode), os.Getenv)
+	defer lo.Screen.Close()
 	if err := o.openLog(ctx, j, s, &lo); err != nil {
 		if _, ok := errors.AsType[lastRunLostError](err); ok {
 			return outcome{report: loop.Report{Stop: loop.RunFailed}, err: err}
 		}
 		return failed(err)
 	}
+	if lo.Screen != nil {
+		lo.Stdout, lo.Transcript = lo.Screen, io.Discard
+		if term.IsTerminal(o.Stderr.Fd()) {
+			lo.Stderr = lo.Screen
+		}
+	}
 	if lo.Log != nil {
 		log := lo.Log.Output(len(lo.Earlier))
-		lo.Stdout, lo.Stderr = log.Tee(lo.Stdout), log.Tee(lo.Stderr)
+		lo.Stdout, lo.Stderr, lo.Transcript = log.Tee(lo.Stdout), log.Tee(lo.Stderr), log
 	}
-	o.banner(j, s, lo.Stdout)
+	if lo.Screen == nil {
+		o.banner(j, s, lo.Stdout)
+	} else {
+		o.banner(j, s, lo.Transcript)
+		stdout = io.Discard
+		if s.backlog != nil {
+			s.backlog.stderr = lo.Stderr
+		}
+		_, _ = fmt.Fprintln(lo.Screen, j.title(s))
+	}
 	result := o.runLoop(ctx, lo)
 	if errors.Is(result.err, loop.ErrUnread) {
 		stdout = io.Discard
@@ -283,6 +300,7 @@ func (o outcome) end() runlog.LoopEnd {
 func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 	var result outcome
 	result.report, result.err = loop.Run(ctx, lo)
+	lo.Screen.Close()
 	if errors.Is(result.err, syscall.EPIPE) {
 		result.err = errors.New("output was closed: the agent was stopped and its task released")
 	}

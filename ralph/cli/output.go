@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // report prints the result as JSON and returns the exit code.
@@ -34,6 +35,21 @@ func (o Options) report(result outcome) int {
 		return max(code, exitFailure)
 	}
 	return code
+}
+
+// title describes the session at a terminal.
+func (j *job) title(s *session) string {
+	text := fmt.Sprintf("ralph %s: %s", j.session.Mode, j.adapter.Name())
+	if model := j.adapter.Model(j.session); model != "" {
+		text += " (" + model + ")"
+	}
+	if s.branch != "" {
+		text += " on branch " + s.branch
+	}
+	if j.flags.danger {
+		text += ", without permission checks (--danger)"
+	}
+	return termsafe.Line(text)
 }
 
 // banner prints the session's settings.

@@ -150,7 +150,7 @@ var scenarios = []scenario{
 		name: "needs decisions", agent: `take; ralph task ask "$id" "Which?" --option x >&2`, code: loop.Questions.ExitCode(),
 		status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 waiting for an answer",
 		stdout: []string{"Iteration 1: question a/01 | ", "Task a/01 waits for an answer: Which?\n", "Iteration 2: question b/02 | "},
-		stderr: []string{"Error: only questions are left: a/01, b/02\n", `Hint: list them with "ralph task questions", and answer with "ralph task answer ID ANSWER"`},
+		stderr: []string{"Error: only questions are left: a/01, b/02\n", `Hint: list them with "ralph task questions", and answer with "ralph task answer TASK ANSWER"`},
 	},
 	{
 		name: "terminal escapes", agent: `take; commit; finish; printf '\033]0;evil\007\033[2Jseen\n'; printf '\033[31mred\n' >&2`, args: "-n 1",

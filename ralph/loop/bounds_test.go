@@ -423,19 +423,18 @@ func TestRateLimitBeyondTheBounds(t *testing.T) {
 	}
 }
 
-func TestInterruptDuringACountdown(t *testing.T) {
+func TestInterruptDuringARateLimit(t *testing.T) {
 	tr := newShelfTrial(t, `echo 429 rate limited; exit 1`, newShelf(t, "a"))
-	tr.Live = true
 	done := make(chan Report)
 	go func() {
 		report, _ := Run(t.Context(), tr.Options)
 		done <- report
 	}()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if strings.Contains(tr.out.String(), "Another 1m0s. Press Ctrl+C to stop the loop.") {
+		if strings.Contains(tr.out.String(), "Waiting 1m0s, until ") {
 			return poll.Success()
 		}
-		return poll.Continue("no countdown")
+		return poll.Continue("no wait")
 	})
 	tr.signals <- os.Interrupt
 	assert.Equal(t, (<-done).Stop, Interrupted)

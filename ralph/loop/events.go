@@ -38,9 +38,10 @@ func (l *loop) emit(data runlog.Data) {
 	}
 }
 
-// saveNow logs the current state for the host. Unless the state has changed, it does so
+// saveNow shows the current state, and logs it for the host. Unless the state has changed, it does so
 // once per nowInterval.
 func (l *loop) saveNow(changed bool) {
+	l.Screen.SetNow(l.events.now)
 	if l.Log == nil || !changed && time.Since(l.events.saved) < nowInterval {
 		return
 	}
@@ -91,6 +92,9 @@ func (l *loop) logRun(n int, commit string) {
 	now.N, now.Tasks, now.Title, now.Started, now.Run = n, nil, "", time.Now().UTC(), runlog.Usage{}
 	l.events.usage = time.Now()
 	l.emit(&runlog.RunStart{N: n, Commit: commit})
+	if l.Screen != nil {
+		l.printLive(l.Screen.Heading(n))
+	}
 	l.setState(runlog.StateWorking, time.Time{}, "")
 	l.saveNow(true)
 }

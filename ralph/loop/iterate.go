@@ -77,7 +77,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	uncommitted := l.uncommitted(ctx)
 	var err error
 	it.outcome, err = l.run(ctx, n)
-	l.out.freshLine()
+	l.freshLine()
 	noGit := l.restoreBranch(ctx)
 	l.detectKeyError(it)
 	l.detectLimit(it)
@@ -235,7 +235,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	l.events.now.Run = runlog.Usage(used)
 	l.events.now.Loop = l.usage(runlog.Usage{})
 	l.logBounds(event.Usage{})
-	l.printf("%s\n", line(entry))
+	l.printReceipt(entry)
 	if l.Log == nil {
 		return
 	}

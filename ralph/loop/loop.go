@@ -17,6 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
+	"github.com/docker-ralph/docker-ralph/ralph/screen"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -80,8 +81,10 @@ type Options struct {
 	// Finish receives a signal to stop after the current run. It may be nil.
 	Finish         <-chan os.Signal
 	Stdout, Stderr io.Writer
-	// Live reports whether Stdout is a terminal.
-	Live bool
+	// Screen shows the loop at a terminal; nil without one. Then Stdout writes to the
+	// screen and to Transcript, which alone gets the format of a pipe.
+	Screen     *screen.Screen
+	Transcript io.Writer
 
 	timing timing
 }
@@ -100,6 +103,8 @@ type loop struct {
 	Options
 	runEnv      []string // of the current run
 	out, errs   *syncWriter
+	live        *syncWriter // to the screen only; nil without one
+	plain       *syncWriter // in the format of a pipe: out, or the transcript
 	started     time.Time
 	iterations  []runlog.Iteration
 	totals      Totals
@@ -148,6 +153,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	l.timing = cmp.Or(l.timing, defaultTiming)
 	l.errs = newSyncWriter(o.Stderr)
 	l.Stderr = l.errs
+	l.plain = l.out
+	if l.Screen != nil {
+		l.live, l.plain = newSyncWriter(l.Screen), newSyncWriter(l.Transcript)
+	}
 	if l.Refused != nil {
 		l.Refused(ctx) // skip earlier ones
 	}
@@ -265,7 +274,7 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	case stop == LimitReached:
 	case s.Question > 0:
 		return Questions, hint.Wrap(fmt.Errorf("only questions are left: %s", cut(termsafe.Strip(strings.Join(l.last.waiting(), ", ")))),
-			"list them with %q, and answer with %q", l.taskCommand("questions"), l.taskCommand("answer ID ANSWER"))
+			"list them with %q, and answer with %q", l.questionCommand("questions"), l.questionCommand("answer TASK ANSWER"))
 	case s.Blocked > 0:
 		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked), "list them with %q", l.taskCommand("list"))
 	case l.last.known && s == Status{}:
@@ -295,12 +304,20 @@ func (l *loop) command(name string) string {
 	return "ralph " + name
 }
 
+// questionCommand returns the command line for a command about questions.
+func (l *loop) questionCommand(name string) string {
+	if l.Session.Sandboxed {
+		return l.command(name)
+	}
+	return l.taskCommand(name)
+}
+
 func (l *loop) taskCommand(name string) string { return l.command("task " + name) }
 
 func (l *loop) separate() {
 	l.runs++
 	const rule = "========================"
-	l.printf("\n\n%s LOOP %d %s\n", rule, l.runs, rule)
+	l.print(l.plain, fmt.Sprintf("\n\n%s LOOP %d %s\n", rule, l.runs, rule))
 }
 
 func (l *loop) printf(format string, args ...any) { l.print(l.out, fmt.Sprintf(format, args...)) }

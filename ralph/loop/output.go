@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // ErrUnread is returned by a loop that was stopped while its output was blocked.
@@ -134,6 +135,52 @@ func (l *loop) interruptOutput() {
 func (l *loop) abandonOutput() {
 	l.out.abandon()
 	l.errs.abandon()
+	if l.live != nil {
+		l.live.abandon()
+	}
+}
+
+// printLive prints a string at the terminal only.
+func (l *loop) printLive(text string) {
+	if l.live != nil && text != "" {
+		l.print(l.live, text)
+	}
+}
+
+// freshLine ends an incomplete line of the agent.
+func (l *loop) freshLine() {
+	l.plain.freshLine()
+	if l.Screen != nil {
+		l.printLive(l.Screen.FreshLine())
+	}
+}
+
+// printReceipt prints the line of a run.
+func (l *loop) printReceipt(it runlog.Iteration) {
+	text := line(it)
+	l.print(l.plain, text+"\n")
+	if l.Screen == nil {
+		return
+	}
+	switch it.Outcome {
+	case outcomeDone, outcomeEnded:
+		l.printLive(l.Screen.Outcome(text, true, false))
+	case outcomeFailed, outcomeUnchecked, outcomeTimedOut, outcomeIdle, outcomeReleased:
+		l.printLive(l.Screen.Outcome(text, false, true))
+	default:
+		l.printLive(l.Screen.Outcome(text, false, false))
+	}
+}
+
+// showAgent shows the agent's events.
+func (l *loop) showAgent(events []event.Event) error {
+	err := show(l.plain, events)
+	if l.live != nil {
+		if _, err = io.WriteString(l.live, l.Screen.Render(events)); err != nil {
+			err = fmt.Errorf("writing the agent's output: %w", err)
+		}
+	}
+	return err
 }
 
 // maxTail bounds the tail, in bytes.

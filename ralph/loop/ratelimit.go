@@ -20,7 +20,7 @@ const (
 	maxLimitPause = 30 * time.Minute
 	// limitMargin compensates for clock differences.
 	limitMargin = 2 * time.Second
-	// announceInterval is how often a wait is logged without a terminal.
+	// announceInterval is how often the remaining time is printed without a screen.
 	announceInterval = 10 * time.Minute
 )
 
@@ -95,27 +95,18 @@ func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error)
 	return noStop, nil
 }
 
-// countDown waits and shows the remaining time. It is based on the monotonic clock.
+// countDown waits and prints the remaining time. It is based on the monotonic clock.
 func (l *loop) countDown(ctx context.Context, wait time.Duration, limit event.RateLimit) (interrupted bool) {
 	end := time.Now().Add(wait)
 	l.setState(runlog.StateRateLimited, end.UTC(), limit.Text)
 	l.printf("Rate limit of %s%s. Waiting %s, until %s.\n", l.Agent.Name(), quoted(limit.Text), rough(wait), end.Format("15:04:05"))
-	interval := announceInterval
-	if l.Live {
-		interval = time.Second
-	}
 	for left := wait; left > 0; left = time.Until(end) {
-		if l.Live {
-			l.printf("\r\x1b[KAnother %s. Press Ctrl+C to stop the loop.", rough(left))
-		} else if left < wait {
-			l.printf("Waiting for the rate limit to end: another %s.\n", rough(left))
+		if left < wait {
+			l.print(l.plain, fmt.Sprintf("Waiting for the rate limit to end: another %s.\n", rough(left)))
 		}
-		if l.waitFor(ctx, min(left, interval), func() bool { return false }) {
+		if l.waitFor(ctx, min(left, announceInterval), func() bool { return false }) {
 			return true
 		}
-	}
-	if l.Live {
-		l.printf("\r\x1b[K")
 	}
 	return false
 }

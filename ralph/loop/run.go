@@ -89,7 +89,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	}
 	w := &watch{loop: l, child: child, limits: limits, chunks: make(chan chunk)}
 	read := make(chan error, 1)
-	go func() { read <- streams.read(l.Agent.Decoder(), l.out, l.Stderr, w.chunks) }()
+	go func() { read <- streams.read(l.Agent.Decoder(), l.showAgent, l.Stderr, w.chunks) }()
 	w.wait(ctx)
 	disk := l.fullDisk() // before killed processes release their space
 	code, err := child.Wait()
@@ -191,7 +191,7 @@ func (s *streams) tail(output bool) string {
 type chunk struct{ events []event.Event }
 
 // read renders both outputs until they end, and closes chunks.
-func (s *streams) read(d event.Decoder, stdout, stderr io.Writer, chunks chan<- chunk) error {
+func (s *streams) read(d event.Decoder, display func([]event.Event) error, stderr io.Writer, chunks chan<- chunk) error {
 	defer close(chunks)
 	var wg sync.WaitGroup
 	var failed [2]error
@@ -200,7 +200,7 @@ func (s *streams) read(d event.Decoder, stdout, stderr io.Writer, chunks chan<- 
 			s.stdout.tail.add(piece)
 			s.logOutput(piece)
 			chunks <- chunk{events}
-			return show(stdout, events)
+			return display(events)
 		})
 	})
 	wg.Go(func() {

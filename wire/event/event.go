@@ -5,7 +5,7 @@ package event
 
 import "time"
 
-// Event is one thing that an agent reports: [Text], [Tool], [Model], [Usage],
+// Event is one thing that an agent reports: [Text], [Tool], [ToolResult], [Model], [Usage],
 // [RateLimit], [Retry], [KeyRefused], [Complaint], [Result] or [Resumed].
 type Event interface{ event() }
 
@@ -14,9 +14,17 @@ type Text struct{ Text string }
 
 // Tool is a tool call of the agent.
 type Tool struct {
+	ID   string // for its result; empty if unknown
 	Name string
 	// Detail describes the arguments. It is empty or begins with white space.
 	Detail string
+}
+
+// ToolResult is the result of a tool call.
+type ToolResult struct {
+	ID     string // of the call
+	Failed bool
+	Text   string // the end of its output
 }
 
 // Model is the name of the model that the agent uses.
@@ -83,6 +91,7 @@ type Resumed struct{}
 func (Text) event()       {}
 func (Tool) event()       {}
 func (Model) event()      {}
+func (ToolResult) event() {}
 func (Usage) event()      {}
 func (RateLimit) event()  {}
 func (Retry) event()      {}

@@ -16,7 +16,7 @@ import (
 const maxSequence = 64
 
 // Writer writes text, newlines, carriage returns, tabs, colors, and sequences that clear
-// in a line. After each Write the terminal has its default colors, for other output and in
+// in a line or below the cursor, which text cannot move up. After each Write the terminal has its default colors, for other output and in
 // case the program ends. Colors cannot hide text: backgrounds are removed, and foregrounds
 // that are not readable on all usual backgrounds. It is not safe for concurrent use.
 type Writer struct {
@@ -66,15 +66,16 @@ func (w *Writer) do(action parser.Action, r rune) {
 	}
 }
 
-// harmless matches the allowed sequences: SGR (colors) and EL (clear in line).
-var harmless = lazyregexp.New(`^\x1b\[[0-9;:]*[mK]$`)
+// harmless matches the allowed sequences: SGR (colors), EL (clear in line), and ED from the
+// cursor on.
+var harmless = lazyregexp.New(`^\x1b\[([0-9;:]*[mK]|J)$`)
 
 func (w *Writer) writeSequence(sequence string) {
 	if !harmless().MatchString(sequence) {
 		return
 	}
 	parameters, final := sequence[len("\x1b["):len(sequence)-1], sequence[len(sequence)-1]
-	if final == 'K' {
+	if final != 'm' {
 		w.clean.WriteString(sequence)
 	} else if allowed := w.style.apply(parameters); len(allowed) > 0 {
 		w.clean.WriteString("\x1b[" + strings.Join(allowed, ";") + "m")

@@ -36,6 +36,7 @@ func TestWriterFiltersSequences(t *testing.T) {
 		{"unbalanced", "\x1b[7;4;33mx", "\x1b[7;4;33mx\x1b[0m"},
 		{"over lines", "\x1b[31mx\ny\x1b[m\n", "\x1b[31mx\ny\x1b[m\n"},
 		{"a line made anew", "\r\x1b[K12 %", "\r\x1b[K12 %"},
+		{"a status line below", "\r\x1b[Jtask 1\r\x1b[1J\x1b[3J", "\r\x1b[Jtask 1\r"},
 		{"title", "a\x1b]0;mine\x07b", "ab"},
 		{"clipboard", "a\x1b]52;c;cm0gLXJmIH4=\x1b\\b", "ab"},
 		{"link", "\x1b]8;;https://evil.example\x1b\\good.example\x1b]8;;\x1b\\", "good.example"},
@@ -75,7 +76,7 @@ func shown(t testing.TB, out string) (characters []string) {
 	var now style
 	for len(out) > 0 {
 		if strings.HasPrefix(out, "\x1b[") {
-			end := strings.IndexAny(out, "mK")
+			end := strings.IndexAny(out, "mKJ")
 			if out[end] == 'm' {
 				now.apply(out[len("\x1b["):end])
 			} else {

@@ -57,7 +57,7 @@ func (c *claude) line(line []byte) []event.Event {
 		}
 		return nil
 	case "user":
-		return claudeComplaint(e.Message)
+		return append(claudeToolResults(e.Message), claudeComplaint(e.Message)...)
 	case "rate_limit_event":
 		return claudeLimit(line)
 	case "result":
@@ -137,6 +137,7 @@ func claudeContent(raw json.RawMessage) []event.Event {
 	for _, raw := range blocks {
 		var block struct {
 			Type  string          `json:"type"`
+			ID    string          `json:"id"`
 			Text  json.RawMessage `json:"text"`
 			Name  json.RawMessage `json:"name"`
 			Input json.RawMessage `json:"input"`
@@ -149,10 +150,46 @@ func claudeContent(raw json.RawMessage) []event.Event {
 			events = append(events, event.Text{Text: text(block.Text)})
 		case "tool_use":
 			name := scalar(block.Name)
-			events = append(events, event.Tool{Name: name, Detail: toolDetail(name, block.Input)})
+			events = append(events, event.Tool{ID: block.ID, Name: name, Detail: toolDetail(name, block.Input)})
 		}
 	}
 	return events
+}
+
+// claudeToolResults decodes the results of tools in a user message.
+func claudeToolResults(raw json.RawMessage) (events []event.Event) {
+	var message struct {
+		Content []struct {
+			Type    string          `json:"type"`
+			ID      string          `json:"tool_use_id"`
+			Content json.RawMessage `json:"content"`
+			Failed  bool            `json:"is_error"`
+		} `json:"content"`
+	}
+	if json.Unmarshal(raw, &message) != nil {
+		return nil
+	}
+	for _, block := range message.Content {
+		if block.Type == "tool_result" {
+			events = append(events, toolResult(block.ID, block.Failed, claudeText(block.Content)))
+		}
+	}
+	return events
+}
+
+// claudeText returns the text of a result: a string or a list of blocks.
+func claudeText(raw json.RawMessage) string {
+	var blocks []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &blocks) != nil {
+		return text(raw)
+	}
+	var all []string
+	for _, block := range blocks {
+		all = append(all, block.Text)
+	}
+	return strings.Join(all, "\n")
 }
 
 // claudeComplaint decodes the error of a rejected prompt: a user message with the stderr

@@ -26,7 +26,11 @@ func (c *codex) line(line []byte) []event.Event {
 	var e struct {
 		Type string `json:"type"`
 		Item struct {
+			ID      string          `json:"id"`
 			Type    string          `json:"type"`
+			Output  string          `json:"aggregated_output"`
+			Code    int             `json:"exit_code"`
+			Status  string          `json:"status"`
 			Text    string          `json:"text"`
 			Command string          `json:"command"`
 			Message string          `json:"message"`
@@ -55,7 +59,9 @@ func (c *codex) line(line []byte) []event.Event {
 		c.text = termsafe.Strip(item.Text)
 		return oneText(item.Text)
 	case "item.started command_execution":
-		return []event.Event{command(unwrapped(item.Command))}
+		return []event.Event{withID(command(unwrapped(item.Command)), item.ID)}
+	case "item.completed command_execution":
+		return []event.Event{toolResult(item.ID, item.Code != 0 || item.Status == "failed", item.Output)}
 	case "item.completed file_change":
 		var paths []string
 		for _, change := range item.Changes {
@@ -63,7 +69,9 @@ func (c *codex) line(line []byte) []event.Event {
 		}
 		return []event.Event{event.Tool{Name: "Edit", Detail: " " + cut(termsafe.Strip(strings.Join(paths, ", ")), maxWritten)}}
 	case "item.started mcp_tool_call":
-		return []event.Event{otherTool(item.Server+"."+item.Tool, item.Input)}
+		return []event.Event{withID(otherTool(item.Server+"."+item.Tool, item.Input), item.ID)}
+	case "item.completed mcp_tool_call":
+		return []event.Event{toolResult(item.ID, item.Status == "failed", "")}
 	case "item.started web_search", "item.completed web_search":
 		if item.Query == "" || e.Type == "item.started" {
 			return nil

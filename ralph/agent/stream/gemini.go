@@ -20,6 +20,8 @@ func (g *gemini) line(line []byte) []event.Event {
 	var e struct {
 		Type       string          `json:"type"`
 		Model      string          `json:"model"`
+		ID         string          `json:"tool_id"`
+		Output     string          `json:"output"`
 		Role       string          `json:"role"`
 		Content    string          `json:"content"`
 		Delta      bool            `json:"delta"`
@@ -47,7 +49,9 @@ func (g *gemini) line(line []byte) []event.Event {
 		return g.message(e.Role, e.Content, e.Delta)
 	case "tool_use":
 		g.text = ""
-		return []event.Event{otherTool(e.Tool, e.Parameters)}
+		return []event.Event{withID(otherTool(e.Tool, e.Parameters), e.ID)}
+	case "tool_result":
+		return []event.Event{toolResult(e.ID, e.Status != "success", e.Output+e.Error.Message)}
 	case "error":
 		return []event.Event{event.Complaint{Text: termsafe.Strip(e.Message)}}
 	case "result":

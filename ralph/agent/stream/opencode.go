@@ -29,8 +29,13 @@ func (o *opencode) line(line []byte) []event.Event {
 			Text   string `json:"text"`
 			Tool   string `json:"tool"`
 			Reason string `json:"reason"`
+			ID     string `json:"callID"`
 			State  struct {
-				Input json.RawMessage `json:"input"`
+				Input    json.RawMessage `json:"input"`
+				Status   string          `json:"status"`
+				Output   string          `json:"output"`
+				Error    string          `json:"error"`
+				Metadata json.RawMessage `json:"metadata"` // differs by tool
 			} `json:"state"`
 			Cost   float64 `json:"cost"`
 			Tokens struct {
@@ -55,7 +60,15 @@ func (o *opencode) line(line []byte) []event.Event {
 		o.text = termsafe.Strip(e.Part.Text)
 		return oneText(e.Part.Text)
 	case "tool_use":
-		return []event.Event{otherTool(e.Part.Tool, e.Part.State.Input)}
+		state := e.Part.State
+		var process struct {
+			Exit int `json:"exit"`
+		}
+		_ = json.Unmarshal(state.Metadata, &process) // not of a command
+		return []event.Event{
+			withID(otherTool(e.Part.Tool, state.Input), e.Part.ID),
+			toolResult(e.Part.ID, state.Status == "error" || process.Exit != 0, cmp.Or(state.Error, state.Output)),
+		}
 	case "step_finish":
 		t := e.Part.Tokens
 		o.tokens = o.tokens.Plus(event.Tokens{Input: t.Input, Output: t.Output + t.Reasoning, CacheRead: t.Cache.Read, CacheWrite: t.Cache.Write})

@@ -75,6 +75,12 @@ func command(line string) event.Tool {
 	return event.Tool{Name: "Bash", Detail: "\n   $ " + cut(termsafe.Strip(line), maxCommand)}
 }
 
+// withID sets the id of a call.
+func withID(t event.Tool, id string) event.Tool {
+	t.ID = id
+	return t
+}
+
 // otherTool returns a call of an unknown tool.
 func otherTool(name string, input json.RawMessage) event.Tool {
 	var fields struct {

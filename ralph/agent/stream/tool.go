@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -52,6 +53,17 @@ func toolDetail(tool string, input json.RawMessage) string {
 
 func prefixed(prefix, s string) string {
 	return prefix + strings.ReplaceAll(cut(s, maxEdited), "\n", "\n"+prefix)
+}
+
+// maxResult bounds the text of a tool's result, in bytes.
+const maxResult = 4 << 10
+
+// toolResult returns the result of a tool call with the end of its output.
+func toolResult(id string, failed bool, output string) event.Event {
+	if over := len(output) - maxResult; over > 0 {
+		output = strings.ToValidUTF8(output[over:], "")
+	}
+	return event.ToolResult{ID: id, Failed: failed, Text: termsafe.Strip(output)}
 }
 
 // cut returns the first n code points of s.
