@@ -173,7 +173,7 @@ func TestCompletionOfTasks(t *testing.T) {
 		assert.DeepEqual(t, w.complete(t, "task", "show", ""), []string{})
 		assert.Equal(t, len(w.listed(t)), 0, "a sandbox was made")
 
-		w.plan(t, task{ID: "auth/01", Title: "Don't `log` $(id)"}, task{ID: "auth/02", Title: "Log in"}, task{ID: "x$(touch pwned)", Title: "Bad"})
+		w.plan(t, task{ID: "auth/01", Title: "Don't `log` $(id)"}, task{ID: "auth/02", Title: "Log in"}, task{ID: "x$(touch${IFS}pwned)", Title: "Bad"})
 		w.ok(t, "task", "claim", "auth/02", "--agent", "me")
 		w.waitForCompletions(t, []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"}, "task", "show", "")
 		w.waitForCompletions(t, []string{"auth/02=Log_in"}, "task", "show", "auth/02")

@@ -63,7 +63,10 @@ func TestRunWithoutATerminal(t *testing.T) {
 func TestRunChecksItsFlagsFirst(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--nonsense").expect(t, 1).stderr, "unknown option '--nonsense'"))
-		assert.Check(t, is.Contains(w.ralph(t, "run", "--worktree=x").expect(t, 1).stderr, "Error: --worktree has to precede the command\nHint: run \"docker ralph --worktree=x run\"\n"))
+		wrong := w.ralph(t, "run", "--agent", "nonsense").expect(t, 1).stderr
+		assert.Check(t, is.Contains(wrong, "nonsense"))
+		assert.Equal(t, wrong, w.ralph(t, "--agent", "nonsense", "run").expect(t, 1).stderr)
+		assert.Check(t, is.Contains(w.ralph(t, "build", "--timeout=x").expect(t, 125).stderr, `invalid argument "x" for "--timeout" flag`))
 		assert.Check(t, is.Contains(w.ralph(t, "run", "--help").expect(t, 0).stdout, "Usage: ralph run"))
 		assert.Check(t, is.Contains(w.ralph(t, "shell", "--help").expect(t, 0).stdout, "Usage: ralph shell"))
 		to := w.terminal(t, w.command("sh", "-c", "docker ralph run >"+w.dir+"/output; exit $?"))

@@ -6,22 +6,31 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
-// completeForwarded offers what follows a forwarded command. It is ralph's, which
-// has no completion of its own.
+// completeForwarded offers what can follow a forwarded command.
 func (d dispatcher) completeForwarded(name string) cobra.CompletionFunc {
-	words := map[string][]string{
-		"plan":       {"--max-iterations", "--model", "--danger", "--help"},
-		"build":      {"--max-iterations", "--model", "--danger", "--help"},
-		runCommand:   {"--model", "--prompt", "--danger", "--help"},
-		shellCommand: {"--", "--help"},
-	}[name]
-	if name == "task" {
+	if name == host.TaskCommand {
 		return d.completeTask
 	}
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		const noFiles = cobra.ShellCompDirectiveNoFileComp
+		var words []string
+		if name == shellCommand {
+			words = []string{"--"}
+		}
+		for _, f := range runflags.Of(name) {
+			if len(args) > 0 && f.Value != "" && slices.Contains([]string{f.Short, f.Long}, args[len(args)-1]) {
+				return nil, noFiles // its value
+			}
+			if !slices.Contains(args, f.Long) {
+				words = append(words, cobra.CompletionWithDesc(f.Long, plainText(f.Usage)))
+			}
+		}
+		return words, noFiles
 	}
 }
 

@@ -1,12 +1,18 @@
 package plugin
 
 import (
+	"cmp"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 func TestWordsThatNoShellExpandsAreOffered(t *testing.T) {
@@ -64,5 +70,56 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 			}
 			assert.Equal(t, directive, cobra.ShellCompDirectiveNoFileComp)
 		})
+	}
+}
+
+// Each flag in the help of a task command is offered.
+func TestCompletionOffersTheFlagsOfTaskCommands(t *testing.T) {
+	command, checked := "", 0
+	for line := range strings.Lines(help.Text("task")) {
+		if m := regexp.MustCompile(`^  ([a-z-]+)( |$)`).FindStringSubmatch(line); m != nil {
+			command = m[1]
+		}
+		if !strings.HasPrefix(line, "  ") || command == "" {
+			command = ""
+			continue
+		}
+		offered := strings.Join(slices.Concat(taskUsageOf(command).flags, taskUsageOf(command).switches), " ")
+		for _, flag := range regexp.MustCompile(`(?:^|[ \[])(--?[a-z][a-z-]*)`).FindAllStringSubmatch(line, -1) {
+			checked++
+			name := cmp.Or(longTaskFlags()[flag[1]], flag[1])
+			assert.Check(t, is.Contains(" "+offered+" ", " "+name+" "), "%s", command)
+		}
+	}
+	assert.Assert(t, checked > 40, "only %d flags", checked)
+}
+
+func TestCompletionOffersTheFlagsOfLoops(t *testing.T) {
+	complete := dispatcher{}.completeForwarded("build")
+	offered, _ := complete(nil, []string{"-n", "3", "--danger"}, "")
+	all := strings.Join(offered, "\n")
+	for _, flag := range []string{"--max-iterations\t", "--max-cost-usd\t", "--max-wait\t", "--resume\t", "--format\t", "--stall\t"} {
+		assert.Check(t, is.Contains(all, flag))
+	}
+	assert.Check(t, !strings.Contains(all, "--danger"))
+	offered, _ = complete(nil, []string{"--max-wait"}, "")
+	assert.Equal(t, len(offered), 0)
+}
+
+func TestSandboxOptionsAfterACommand(t *testing.T) {
+	for _, tc := range []struct{ command, args, ours, rest string }{
+		{"build", "--agent shell -n 3", "--agent shell", "-n 3"},
+		{"build", "-n 3 --memory=4g --detach --model opus", "--memory=4g --detach", "-n 3 --model opus"},
+		{"plan", "--worktree w1", "--worktree", "w1"},
+		{"run", "-p --agent --agent shell", "--agent shell", "-p --agent"},
+		{"run", "--prompt=x --env", "--env", "--prompt=x"},
+		{"build", "--nonsense -agent agent", "", "--nonsense -agent agent"},
+		{"build", "-n", "", "-n"},
+	} {
+		o := &options{}
+		o.addFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
+		ours, rest := o.hoist(tc.command, strings.Fields(tc.args))
+		assert.Check(t, is.Equal(strings.Join(ours, " "), tc.ours))
+		assert.Check(t, is.Equal(strings.Join(rest, " "), tc.rest))
 	}
 }

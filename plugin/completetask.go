@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -41,7 +42,7 @@ func taskUsageOf(command string) taskUsage {
 		"answer":    {task: true, only: []string{"question"}},
 		"list":      {flags: []string{"--status", "--assignee", "--format"}, switches: []string{"--all", "--markdown"}},
 		"show":      {task: true, flags: []string{"--format"}, switches: []string{"--with-deps"}},
-		"create":    {flags: []string{"-p", "-c", "-d", "-s", "-r", "--ref", "--deps"}},
+		"create":    {flags: []string{"--priority", "--category", "--description", "--steps", "--spec", "--ref", "--deps"}},
 		"update": {task: true, only: undone, flags: []string{
 			"--title", "--priority", "--category", "--description", "--steps", "--spec", "--ref", "--status",
 		}},
@@ -56,6 +57,13 @@ func taskUsageOf(command string) taskUsage {
 	}[command]
 }
 
+// longTaskFlags are the short flags of task commands that have long forms.
+func longTaskFlags() map[string]string {
+	return map[string]string{
+		"-t": "--title", "-p": "--priority", "-c": "--category", "-d": "--description", "-s": "--steps", "-r": "--spec",
+	}
+}
+
 // completeTask offers what can come next behind "task".
 func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	const noFiles = cobra.ShellCompDirectiveNoFileComp
@@ -63,6 +71,7 @@ func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string
 		return taskCommands(), noFiles
 	}
 	usage, last := taskUsageOf(args[0]), args[len(args)-1]
+	last = cmp.Or(longTaskFlags()[last], last)
 	behind := len(args) > 1 && slices.Contains(usage.flags, last)
 	switch {
 	case behind && last == "--status":

@@ -51,6 +51,13 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 					return d.editTask(cmd, args[1:])
 				}
 			}
+			if name != host.TaskCommand && name != shellCommand {
+				var ours []string
+				ours, args = d.options.hoist(name, args)
+				if err := d.options.flags.Parse(ours); err != nil {
+					return cmd.Root().FlagErrorFunc()(cmd, err)
+				}
+			}
 			return d.run(cmd, name, args)
 		},
 	}

@@ -2,7 +2,7 @@ package plugin
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -29,7 +29,7 @@ func (d dispatcher) fitStreams(h *host.Host, name string, args []string) (raw bo
 	flags, err := runflags.Parse(args)
 	switch {
 	case err != nil:
-		return false, d.misplaced(name, args, err)
+		return false, err
 	case flags.Once && d.cli.In().IsTerminal():
 		h.Terminal, h.Stdin = nil, nil
 	case !flags.Once && d.cli.In().IsTerminal() && h.Terminal == nil:
@@ -38,13 +38,30 @@ func (d dispatcher) fitStreams(h *host.Host, name string, args []string) (raw bo
 	return h.Terminal != nil, nil
 }
 
-// misplaced says of an option of ours behind a command where it belongs.
-func (d dispatcher) misplaced(command string, args []string, err error) error {
-	for _, arg := range args {
-		option, _, _ := strings.Cut(arg, "=")
-		if name, long := strings.CutPrefix(option, "--"); long && d.options.flags.Lookup(name) != nil {
-			return hint.Wrap(fmt.Errorf("%s has to precede the command", option), "run %q", "docker ralph "+arg+" "+command)
+// hoist separates the options for the sandbox from the arguments of a command that has only
+// flags. Flags of the command, and their values, are its own.
+func (o *options) hoist(command string, args []string) (ours, rest []string) {
+	flags := runflags.Of(command)
+	for len(args) > 0 {
+		arg, n := args[0], 1
+		name, _, joined := strings.Cut(arg, "=")
+		i := slices.IndexFunc(flags, func(f runflags.Flag) bool { return name == f.Long || name == f.Short })
+		long, dashes := strings.CutPrefix(name, "--")
+		option := o.flags.Lookup(long)
+		to := &rest
+		switch {
+		case i >= 0:
+			joined = joined || flags[i].Value == ""
+		case dashes && option != nil:
+			to, joined = &ours, joined || option.NoOptDefVal != ""
+		default:
+			joined = true
 		}
+		if !joined {
+			n = min(2, len(args))
+		}
+		*to = append(*to, args[:n]...)
+		args = args[n:]
 	}
-	return err
+	return ours, rest
 }

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
 func TestFlags(t *testing.T) {
@@ -52,6 +54,22 @@ func TestFlags(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tc.want))
 		})
+	}
+	for _, mode := range []agent.Mode{agent.Plan, agent.Build} {
+		for _, f := range runflags.Of(string(mode)) { // those in the help, which completion offers
+			args := []string{f.Long}
+			if f.Value != "" {
+				args = append(args, map[string]string{"FORMAT": "json", "TIME": "1h"}[f.Value])
+			}
+			if args[len(args)-1] == "" {
+				args[len(args)-1] = "5"
+			}
+			_, err := parseLoopFlags(mode, args)
+			assert.NilError(t, err)
+		}
+		for flag := range boundKeys() {
+			assert.Assert(t, slices.ContainsFunc(runflags.Of(string(mode)), func(f runflags.Flag) bool { return f.Long == flag }), flag)
+		}
 	}
 	_, err := parseLoopFlags(agent.Build, []string{"-n", ""})
 	assert.Error(t, err, "--max-iterations requires a number")
