@@ -263,6 +263,7 @@ func TestBackgroundLoopDeliversItsCommits(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Check(t, is.Contains(string(log), "The terminal was lost: the loop continues in the background"))
 		assert.Check(t, is.Contains(string(log), "All tasks complete"), fmt.Sprintf("%q", log))
+		assert.Check(t, !strings.Contains(string(log), "task 1 of 1"), "the log has the status line: %q", log)
 	})
 }
 

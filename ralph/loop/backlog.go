@@ -55,7 +55,7 @@ type Task struct {
 	Title    string
 	Status   string // open, active, done, question, deleted; blocked after too many failures
 	Assignee string
-	Foreign  bool // the assignee is an agent of another loop
+	Foreign  bool // the assignee is a registered agent, possibly of another loop
 	Retries  int
 	Reason   string // of the last failure
 	Result   string // the agent's JSON

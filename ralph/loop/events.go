@@ -206,6 +206,9 @@ func (w *watch) updateTasks(ctx context.Context) {
 	l.saveNow(true)
 }
 
+// foreign reports whether a task is of another loop's agent.
+func (l *loop) foreign(t Task) bool { return t.Foreign && t.Assignee != l.AgentID }
+
 // logTasks logs how a run has changed the tasks of this loop.
 func (l *loop) logTasks(before, after snapshot) {
 	if before.tasks == nil || after.tasks == nil {
@@ -213,7 +216,7 @@ func (l *loop) logTasks(before, after snapshot) {
 	}
 	for _, slug := range slices.Sorted(maps.Keys(after.tasks)) {
 		b, a := before.tasks[slug], after.tasks[slug]
-		if a.Foreign || a.Status == b.Status && a.Retries == b.Retries && a.Reason == b.Reason {
+		if l.foreign(a) || a.Status == b.Status && a.Retries == b.Retries && a.Reason == b.Reason {
 			continue
 		}
 		change := &runlog.TaskChange{N: l.events.now.N, ID: slug, Title: a.Title, Status: a.Status}

@@ -82,7 +82,7 @@ func (c claimed) Held(ctx context.Context, _ string) (held []string, err error) 
 
 func TestLoopLogsItsEvents(t *testing.T) {
 	s := newShelf(t, "a")
-	s.tasks["a"] = Task{Title: "Log in", Status: statusOpen}
+	s.tasks["a"] = Task{Title: "Log in", Status: statusOpen, Foreign: true}
 	// It waits until the log has its last step.
 	const wait = `until grep -q '%s' $LOG/*/events.jsonl; do sleep 0.02; done; `
 	tr := newShelfTrial(t, retry+fmt.Sprintf(wait, "retrying")+`touch $DIR/claim; `+fmt.Sprintf(wait, `"status":"active"`)+say+finish+`touch $SHELF/a`, s)

@@ -251,7 +251,10 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 		stop, err = l.verdict(stop)
 	case Complete:
 		if stop, err = l.verdict(stop); stop == Complete {
-			l.printf("All tasks complete. Exiting loop.\n")
+			l.print(l.plain, allComplete)
+			if l.last.status != (Status{}) {
+				l.printLive(allComplete)
+			}
 		}
 	case Stopped:
 		l.printf("Stopped as asked. Exiting loop.\n")
@@ -261,6 +264,9 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 	}
 	return stop, err
 }
+
+// allComplete is printed in a pipe even if there never was a task.
+const allComplete = "All tasks complete. Exiting loop.\n"
 
 // verdict returns an error for a loop that ended without doing its work.
 func (l *loop) verdict(stop Stop) (Stop, error) {

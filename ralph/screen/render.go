@@ -83,6 +83,7 @@ func (s *Screen) Render(events []event.Event) string {
 			b.WriteString(s.tools.flush(p) + e.Text)
 			s.tools.midLine = !strings.HasSuffix(e.Text, "\n") && e.Text != ""
 		case event.Tool:
+			b.WriteString(s.tools.freshLine())
 			s.tools.start(e)
 		case event.ToolResult:
 			b.WriteString(s.tools.end(p, e))

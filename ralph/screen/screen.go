@@ -25,6 +25,9 @@ const minWidth = 20
 // refresh is the interval of updates of the status line.
 const refresh = time.Second
 
+// partialTimeout is how long the end of a line is awaited before it is shown.
+const partialTimeout = 2 * time.Second
+
 // Screen is a terminal with a status line. It is safe for concurrent use.
 type Screen struct {
 	out   io.Writer
@@ -39,8 +42,9 @@ type Screen struct {
 	closed  bool
 	mode    string
 	now     runlog.Now
-	partial []byte // incomplete line
-	drawn   bool   // the status line; the cursor is at its start
+	partial []byte    // incomplete line
+	written time.Time // of the partial line
+	drawn   bool      // the status line; the cursor is at its start
 	tools   tools
 }
 
@@ -76,7 +80,18 @@ func (s *Screen) update() {
 		case <-resized:
 		case <-tick.C:
 		}
+		s.endPartialLine()
 		_, _ = s.Write(nil) // the next write of text returns the error
+	}
+}
+
+// endPartialLine shows a line whose end does not come, such as the last one of a message.
+func (s *Screen) endPartialLine() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.partial) > 0 && time.Since(s.written) >= partialTimeout {
+		s.tools.midLine = false
+		_ = s.write("\n")
 	}
 }
 
@@ -131,6 +146,9 @@ func (s *Screen) Write(text []byte) (int, error) {
 // write writes the complete lines and draws the status line again.
 func (s *Screen) write(text string) error {
 	s.partial = append(s.partial, text...)
+	if text != "" {
+		s.written = time.Now()
+	}
 	end := bytes.LastIndexByte(s.partial, '\n') + 1
 	if s.closed {
 		end = len(s.partial)

@@ -143,6 +143,22 @@ func TestLateToolResults(t *testing.T) {
 	assert.Equal(t, s.Render([]event.Event{event.Result{Failed: true, Summary: "Done (error) | cost: $0"}}), "✗ (error) | cost: $0\n")
 }
 
+// Many agents do not end the last line of a message.
+func TestIncompleteLinesAreShown(t *testing.T) {
+	t.Parallel()
+	width := 80
+	s, sent := newScreen(&width, false)
+	say(t, s, s.Render([]event.Event{event.Text{Text: "Thinking"}}))
+	assert.Equal(t, sent.String(), "")
+	s.endPartialLine()
+	assert.Equal(t, sent.String(), "")
+	s.written = s.written.Add(-partialTimeout)
+	s.endPartialLine()
+	assert.Equal(t, sent.String(), "Thinking\n")
+	say(t, s, s.Render([]event.Event{event.Text{Text: "done"}, event.Tool{Name: "Bash"}}))
+	assert.Equal(t, sent.String(), "Thinking\ndone\n", "a tool call ends the line")
+}
+
 func TestNoScreenWithoutATerminal(t *testing.T) {
 	r, w, err := os.Pipe()
 	assert.NilError(t, err)
