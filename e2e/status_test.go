@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,54 @@ func TestLsFitsTheTerminal(t *testing.T) {
 		watch.screen.WaitFor(t, "\x1b[2A\r\x1b[J")
 		watch.press(t, "\x03")
 		watch.wait(t).expect(t, 130)
+		w.assertTerminalRestored(t)
+	})
+}
+
+// The dashboard shows the sandboxes of all repositories and the output of a loop, and stops it.
+func TestTopShowsAndStopsLoops(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		slow := slowTask()
+		slow.Steps = append([]string{"echo hello from the loop"}, slow.Steps...)
+		w.plan(t, slow)
+		w.ok(t, "--detach", "build")
+		waitForFile(t, filepath.Join(w.repo, "begun"))
+		res := w.ralph(t, "top").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Hint: list sandboxes with \"docker ralph ls --all --watch\""))
+
+		top := w.shell(t, "top")
+		top.screen.WaitFor(t, "docker ralph top")
+		top.screen.WaitFor(t, w.slug)
+		// Other tests have sandboxes as well.
+		eventually(t, func() error {
+			if s := top.screen.String(); strings.Contains(s, "hello from the loop") {
+				return nil
+			}
+			top.press(t, "j")
+			return fmt.Errorf("no output of the loop")
+		})
+		top.press(t, "s")
+		top.screen.WaitFor(t, "after its current task? [y/N]")
+		top.press(t, "y")
+		waitForFile(t, filepath.Join(w.repo, "begun"))
+		w.write(t, filepath.Join(w.repo, "go"), "")
+		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
+		eventually(t, func() error {
+			if s := w.status(t); s.State != "stopped" {
+				return fmt.Errorf("it is %s", s.State)
+			}
+			return nil
+		})
+		columns := uint16(100)
+		eventually(t, func() error { // only changes are drawn, unless the size changes
+			if strings.Contains(top.screen.String(), "Stopped the sandbox "+w.sandbox(t).Name) {
+				return nil
+			}
+			columns++
+			return errors.Join(top.size(30, columns), errors.New("the result is not shown"))
+		})
+		top.press(t, "q")
+		top.wait(t).expect(t, 0)
 		w.assertTerminalRestored(t)
 	})
 }

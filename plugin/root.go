@@ -53,6 +53,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newAnswerCommand(d),
 		newStatusCommand(d),
 		newListCommand(d),
+		newTopCommand(d),
 		hiddenAs(newListCommand(d), "list-containers"),
 		newStopCommand(d),
 		newRepairCommand(d),

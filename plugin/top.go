@@ -1,0 +1,90 @@
+package plugin
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/docker/cli/cli"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+	"github.com/docker-ralph/docker-ralph/plugin/top"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+)
+
+func newTopCommand(d dispatcher) *cobra.Command {
+	return &cobra.Command{
+		Use:   "top",
+		Short: "Show all sandboxes in a dashboard",
+		Long: `Show all sandboxes on this machine and the output of their loops, in the terminal.
+What needs you comes first. Keys attach to a loop, reply to questions, stop a sandbox,
+and show its commits: press ? for help.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return d.showTop(cmd)
+		},
+	}
+}
+
+func (d dispatcher) showTop(cmd *cobra.Command) error {
+	if !d.cli.In().IsTerminal() || !d.cli.Out().IsTerminal() {
+		return hint.Wrap(errors.New("the dashboard needs a terminal"), "list sandboxes with %q", "docker ralph ls --all --watch")
+	}
+	h, err := d.host(cmd, cmd.Name())
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	model := top.New(ctx, topBackend(h), os.Getenv("NO_COLOR") == "")
+	_, err = tea.NewProgram(model, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("showing the dashboard: %w", err)
+	}
+	return nil
+}
+
+func topBackend(h host.Host) top.Backend {
+	return top.Backend{
+		Collect: func(ctx context.Context) ([]manage.SandboxStatus, string, error) {
+			var warnings bytes.Buffer
+			h := h
+			h.Stderr = &warnings
+			list, err := manage.Sandboxes(ctx, h, manage.ListOptions{All: true})
+			first, _, _ := strings.Cut(warnings.String(), "\n")
+			return list, termsafe.Line(first), err
+		},
+		Ralph: func(dir string, args ...string) *exec.Cmd {
+			return in(dir, h.Docker, slices.Concat(h.DockerGlobals, []string{"ralph"}, args)...)
+		},
+		Git: func(dir string, args ...string) *exec.Cmd {
+			cmd := in(dir, "git", append([]string{"-c", "core.fsmonitor=false"}, args...)...)
+			if os.Getenv("LESS") == "" {
+				cmd.Env = append(cmd.Env, "LESS=R") // do not quit at once after a short text
+			}
+			return cmd
+		},
+	}
+}
+
+// in is a command of the user in the directory of a worktree.
+func in(dir, program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...) //nolint:noctx // it ends by itself or by the user's keys
+	cmd.Dir = dir
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "DOCKER_CLI_PLUGIN_") // of this process
+	})
+	return cmd
+}

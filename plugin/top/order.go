@@ -1,0 +1,52 @@
+package top
+
+import (
+	"slices"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+)
+
+// group is the rank of a sandbox: problems come first.
+func group(s manage.SandboxStatus) int {
+	if len(s.Questions) > 0 {
+		return 0
+	}
+	ranked := []manage.Activity{
+		manage.NeedsAnswer, manage.Failed, manage.Unknown, manage.Paused, manage.Retrying, manage.RateLimited,
+		manage.Working, manage.Waiting, manage.Ended, manage.Idle,
+	}
+	a := s.Activity
+	if a == manage.Checking {
+		a = manage.Working
+	}
+	if i := slices.Index(ranked, a); i >= 0 {
+		return i
+	}
+	return len(ranked)
+}
+
+// needsUser reports whether a sandbox waits for the user.
+func needsUser(s manage.SandboxStatus) bool {
+	return len(s.Questions) > 0 || s.Activity == manage.NeedsAnswer || s.Activity == manage.Failed
+}
+
+// arrange orders new states by group. Within a group, the order stays; who enters one comes last.
+func arrange(before, list []manage.SandboxStatus) []manage.SandboxStatus {
+	position := map[string]int{}
+	for i, s := range list {
+		position[s.Name] = len(before) + i
+	}
+	for i, s := range before {
+		if at := slices.IndexFunc(list, func(l manage.SandboxStatus) bool { return l.Name == s.Name }); at >= 0 && group(list[at]) == group(s) {
+			position[s.Name] = i
+		}
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b manage.SandboxStatus) int {
+		if group(a) != group(b) {
+			return group(a) - group(b)
+		}
+		return position[a.Name] - position[b.Name]
+	})
+	return list
+}
