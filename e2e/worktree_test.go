@@ -60,6 +60,19 @@ func TestWorktreeLifecycle(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "feature/x"), "Add a")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		name := w.sandbox(t).Name
+		for _, target := range [][]string{{"--worktree=x", "logs"}, {"logs", name}} {
+			assert.Check(t, is.Contains(w.ok(t, target...), "All tasks complete"))
+			assert.Check(t, is.Contains(w.ok(t, append(target, "task")...), "inserted: 1"))
+		}
+		for _, target := range [][]string{{"--worktree=x", "attach"}, {"attach", name}} {
+			assert.Check(t, is.Contains(w.ralph(t, target...).expect(t, 1).stderr, "no background loop in the sandbox "+name))
+		}
+		for wrong, args := range map[string][]string{
+			`no worktree "y"`: {"--worktree=y", "logs"}, `no sandbox "y"`: {"logs", "y"}, "not both": {"--worktree=x", "attach", name},
+			`invalid argument "y"`: {"logs", name, "y"},
+		} {
+			assert.Check(t, is.Contains(w.ralph(t, args...).expect(t, 1).stderr, wrong))
+		}
 
 		x.write(t, filepath.Join(x.repo, "half.txt"), "")
 		got := x.worktreeStatuses(t)

@@ -12,14 +12,18 @@ import (
 
 func newAttachCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
-		Use:   "attach",
-		Short: "Attach to this branch's background loop",
-		Long: `Attach to the background loop of this repository and branch: print its output and
-pass on Ctrl+C. The exit code is that of the loop. Press Ctrl+P, Ctrl+Q, or the
-detach keys of Docker's configuration, to detach again.`,
-		Args:              cli.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:   "attach [SANDBOX]",
+		Short: "Attach to a background loop",
+		Long: `Attach to the background loop of this repository and branch, or of a sandbox: print
+its output and pass on Ctrl+C. The exit code is that of the loop. Press Ctrl+P,
+Ctrl+Q, or the detach keys of Docker's configuration, to detach again.`,
+		Args:              cli.RequiresMaxArgs(1),
+		ValidArgsFunction: d.completeSandbox,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := d.loopTarget(args)
+			if err != nil {
+				return err
+			}
 			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
@@ -28,7 +32,7 @@ detach keys of Docker's configuration, to detach again.`,
 			if canDetach {
 				ctx = d.detachable(ctx, &h, nil)
 			}
-			code, err := manage.Attach(ctx, h)
+			code, err := manage.Attach(ctx, h, target)
 			if errors.Is(err, lifecycle.ErrDetached) {
 				return nil
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docker/cli/cli"
@@ -16,15 +17,30 @@ import (
 func newLogsCommand(d dispatcher) *cobra.Command {
 	var opts manage.LogOptions
 	cmd := &cobra.Command{
-		Use:   "logs [OPTIONS] [run|shell|task]",
-		Short: "Fetch the logs of this branch's last loop",
-		Long: `Fetch the logs of the last loop of this repository and branch, or of the last "run",
-"shell" or "task" command in this worktree. With --follow, the exit code is that of
-the loop.`,
-		Args:      cobra.MatchAll(cli.RequiresMaxArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: run.Transcribed(),
+		Use:   "logs [OPTIONS] [SANDBOX] [run|shell|task]",
+		Short: "Fetch the logs of a loop",
+		Long: `Fetch the logs of the last loop of this repository and branch, or of a sandbox; or of
+the last "run", "shell" or "task" command in its worktree. With --follow, the exit
+code is that of the loop.`,
+		Args: cli.RequiresMaxArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			names, directive := d.completeSandbox(cmd, args, typed)
+			if len(args) < 2 && !slices.ContainsFunc(args, isTranscribed) {
+				names = append(run.Transcribed(), names...)
+			}
+			return names, directive
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			opts.Command = strings.Join(args, "")
+			if n := len(args); n > 0 && isTranscribed(args[n-1]) {
+				opts.Command, args = args[n-1], args[:n-1]
+			}
+			if len(args) > 1 {
+				return fmt.Errorf("invalid argument %q: use one of %s", args[1], strings.Join(run.Transcribed(), ", "))
+			}
+			var err error
+			if opts.LoopTarget, err = d.loopTarget(args); err != nil {
+				return err
+			}
 			if cmd.Flags().Changed("iteration") && opts.Iteration < 1 {
 				return fmt.Errorf("invalid iteration %d: the first one is 1", opts.Iteration)
 			}
@@ -46,6 +62,31 @@ the loop.`,
 	flags.BoolVar(&opts.Raw, "raw", false, "Show the unformatted output of the agent")
 	_ = cmd.RegisterFlagCompletionFunc("iteration", cobra.NoFileCompletions)
 	return cmd
+}
+
+// completeSandbox offers sandboxes for the first argument.
+func (d dispatcher) completeSandbox(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return d.completeSandboxes(cmd, args, typed)
+}
+
+func isTranscribed(arg string) bool { return slices.Contains(run.Transcribed(), arg) }
+
+// loopTarget returns the loop that the user means: that of a named sandbox, of --worktree, or
+// of the current branch.
+func (d dispatcher) loopTarget(sandbox []string) (manage.LoopTarget, error) {
+	worktree, err := d.options.worktree.wanted()
+	switch {
+	case err != nil:
+		return manage.LoopTarget{}, err
+	case worktree != nil && len(sandbox) > 0:
+		return manage.LoopTarget{}, errors.New("pass a sandbox or --worktree, not both")
+	case worktree != nil && worktree.Name == "":
+		return manage.LoopTarget{}, errors.New("--worktree requires a name here")
+	}
+	return manage.LoopTarget{Sandbox: strings.Join(sandbox, ""), Worktree: worktree}, nil
 }
 
 // ended turns the end of a loop into that of the command.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,15 +24,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Attach attaches to the background loop of the current scope: it prints its output,
-// forwards signals, and returns its exit code. The error is [lifecycle.ErrDetached]
-// if the user has detached again.
-func Attach(ctx context.Context, h host.Host) (int, error) {
-	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
-	if err != nil {
-		return 0, err
-	}
-	name, err := h.SandboxName(wt)
+// Attach attaches to a background loop: it prints its output, forwards signals, and
+// returns its exit code. The error is [lifecycle.ErrDetached] if the user has detached
+// again.
+func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
+	wt, name, err := target.find(ctx, h)
 	if err != nil {
 		return 0, err
 	}
@@ -50,10 +47,11 @@ func Attach(ctx context.Context, h host.Host) (int, error) {
 // detached finds the latest background loop in the sandboxes of a worktree, the first of
 // which has the name.
 func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree) (host.Record, error) {
-	all, err := h.RecordsIn(wt)
+	all, err := h.RecordsOf(name)
 	if err != nil {
 		return host.Record{}, err
 	}
+	all = slices.DeleteFunc(all, func(n host.Record) bool { return n.Scope != wt.Scope || n.Root != wt.Root })
 	var found host.Record
 	elsewhere := false
 	for _, n := range all {

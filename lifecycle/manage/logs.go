@@ -18,6 +18,7 @@ import (
 
 // LogOptions are the options of [Logs].
 type LogOptions struct {
+	LoopTarget
 	// Command is one of [run.Transcribed], or empty for loops.
 	Command string
 	// Follow prints new output until the loop ends.
@@ -33,11 +34,11 @@ type LogOptions struct {
 // logEvery is how often a log is read while it is followed.
 const logEvery = 200 * time.Millisecond
 
-// Logs prints the log of the latest loop of the current scope, or the latest output of
-// another command in its worktree. With Follow it returns the loop's
+// Logs prints the log of the latest loop, or the latest output of another command in the
+// same worktree. With Follow it returns the loop's
 // exit code, otherwise 0.
 func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
-	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	wt, name, err := opts.find(ctx, h)
 	if err != nil {
 		return 0, err
 	}
@@ -47,10 +48,6 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	}
 	if opts.Command != "" {
 		return 0, transcript(wt, opts, out)
-	}
-	name, err := h.SandboxName(wt)
-	if err != nil {
-		return 0, err
 	}
 	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool {
 		return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch
