@@ -32,7 +32,6 @@ type background struct {
 	detached bool
 	saved    bool        // how it ended is saved
 	recent   []byte      // the latest output, while there is a terminal
-	lines    lineFilter  // of the output for recent and log
 	log      *rollingLog // nil while there is a terminal, or if it cannot be written
 	path     string      // of the log
 }
@@ -40,7 +39,7 @@ type background struct {
 // inBackground detaches the session when its terminal is lost: output goes to a log then.
 func (h session) inBackground(ctx context.Context) (session, func()) {
 	b := &background{Background: *h.Background, id: h.id, dir: detachedDir(h.Host), lost: make(chan struct{})}
-	h.Stdout, h.Stderr = switchOutput{b, h.Stdout}, switchOutput{b, h.Stderr}
+	h.Stdout, h.Stderr = &switchOutput{background: b, to: h.Stdout}, &switchOutput{background: b, to: h.Stderr}
 	if ask := h.Confirm; ask != nil {
 		h.Confirm = func(ctx context.Context, question string) (bool, error) {
 			if b.isDetached() {
@@ -113,7 +112,7 @@ const recentMax = AttachBefore
 func (b *background) remember(p []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.recent = append(b.recent, b.lines.filter(p)...)
+	b.recent = append(b.recent, p...)
 	if over := len(b.recent) - recentMax; over > 0 {
 		b.recent = append([]byte(nil), b.recent[over:]...)
 	}
@@ -137,28 +136,36 @@ func (b *background) isLost() bool {
 type switchOutput struct {
 	background *background
 	to         io.Writer
+	mu         sync.Mutex
+	lines      lineFilter // for the log
 }
 
 // Write implements [io.Writer].
-func (o switchOutput) Write(p []byte) (int, error) {
+func (o *switchOutput) Write(p []byte) (int, error) {
 	if !o.background.isDetached() {
 		n, err := o.to.Write(p)
-		o.background.remember(p[:n])
+		o.background.remember(o.filter(p[:n]))
 		if err == nil || !o.background.isLost() {
 			return n, err
 		}
 		p = p[n:]
 	}
-	return o.background.write(p)
+	o.background.write(o.filter(p))
+	return len(p), nil
 }
 
-func (b *background) write(p []byte) (int, error) {
+func (o *switchOutput) filter(p []byte) []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lines.filter(p)
+}
+
+func (b *background) write(p []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.log != nil {
-		_, _ = b.log.Write(b.lines.filter(p)) // the loop continues on a full disk
+		_, _ = b.log.Write(p) // the loop continues on a full disk
 	}
-	return len(p), nil
 }
 
 // readyWriter calls ready when ralph prints the first line of a loop.

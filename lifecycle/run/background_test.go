@@ -103,7 +103,7 @@ func (brokenScreen) Write([]byte) (int, error) { return 0, errors.New("input/out
 
 func TestFailedWriteDetaches(t *testing.T) {
 	h, lost, _ := leaving(t)
-	out := switchOutput{h.background, brokenScreen{}}
+	out := &switchOutput{background: h.background, to: brokenScreen{}}
 	time.AfterFunc(50*time.Millisecond, func() { close(lost) })
 	_, err := out.Write([]byte("word\n"))
 	assert.NilError(t, err)
@@ -112,7 +112,7 @@ func TestFailedWriteDetaches(t *testing.T) {
 	assert.Check(t, is.Contains(string(log), "word\n"))
 
 	h, _, _ = leaving(t)
-	_, err = switchOutput{h.background, brokenScreen{}}.Write([]byte("word\n"))
+	_, err = (&switchOutput{background: h.background, to: brokenScreen{}}).Write([]byte("word\n"))
 	assert.ErrorContains(t, err, "input/output error")
 }
 
