@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/credential"
 )
 
 // BuiltinAgents are the agents that need no definition, sorted.
@@ -29,6 +31,12 @@ func agentSettings() []setting {
 			return c.setAgent(name, func(a *CustomAgent) error {
 				a.Stream = v
 				return checkChoice(v, "claude", "codex", "gemini", "opencode", "copilot", "text")
+			})
+		}},
+		{key: tableAgents + "." + anyName + ".keys", form: stringForm, setNamed: func(c *Config, name, v string) error {
+			return c.setAgent(name, func(a *CustomAgent) error {
+				a.Keys = v
+				return checkChoice(v, credential.APIs()...)
 			})
 		}},
 	}

@@ -64,6 +64,18 @@ type CustomAgent struct {
 	// Stream is how to read the agent's output: "claude", "codex", "gemini",
 	// "opencode", "copilot" or "text".
 	Stream string `json:"stream"`
+	// Keys is the API whose key and endpoint the agent gets: "anthropic", "openai", or
+	// empty for none.
+	Keys string `json:"keys,omitempty"`
+}
+
+// KeyAgent returns the name under which packages credential and egress know the keys and
+// the hosts of the configured agent; empty for none.
+func (c Config) KeyAgent() string {
+	if custom, ok := c.Agents[c.Agent.Name]; ok {
+		return custom.Keys
+	}
+	return c.Agent.Name
 }
 
 // Agent says which coding agent runs, and how.

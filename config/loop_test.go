@@ -26,6 +26,7 @@ command = ["my-agent", "--json={\"a\":1}", "{prompt}"]
 stream = "claude"
 [agents.yours]
 stream = "text"
+keys = "openai"
 command = ["your-agent"]
 `)
 	e, err := Load(Sources{Root: root})
@@ -38,12 +39,16 @@ command = ["your-agent"]
 	assert.DeepEqual(t, e.Checks, []string{"make test", `git diff --check && echo "fine"`})
 	assert.DeepEqual(t, e.Agents, map[string]CustomAgent{
 		"mine":  {Command: []string{"my-agent", `--json={"a":1}`, "{prompt}"}, Stream: "claude"},
-		"yours": {Command: []string{"your-agent"}, Stream: "text"},
+		"yours": {Command: []string{"your-agent"}, Stream: "text", Keys: "openai"},
 	})
 	assert.Equal(t, e.Origins["loop.idle"].Line, 8)
 	assert.Equal(t, e.Origins[KeyChecks].Line, 12)
 	assert.Equal(t, e.Origins["agents.mine.command"].Line, 14)
 	assert.Equal(t, len(e.Privileged), 0, "nothing of this reaches out of the sandbox")
+	for name, want := range map[string]string{"claude": "claude", "mine": "", "yours": "openai"} {
+		e.Agent.Name = name
+		assert.Equal(t, e.KeyAgent(), want)
+	}
 
 	value, err := e.Guest(true).Encode()
 	assert.NilError(t, err)

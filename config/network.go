@@ -55,7 +55,7 @@ func (e Effective) Policy() (egress.Policy, error) {
 		}
 		own = append(own, egress.Entry{Rule: rule, Origin: e.Origins[KeyAllowed+"."+text].String()})
 	}
-	return egress.New(n.Policy, e.Agent.Name, n.Presets, own)
+	return egress.New(n.Policy, e.KeyAgent(), n.Presets, own)
 }
 
 // privilegedPresets reports whether presets allow hosts that the default ones

@@ -4,11 +4,24 @@ package credential
 
 import "slices"
 
+// APIs that a custom agent may use. They are names of agents in this package.
+const (
+	apiAnthropic = "anthropic"
+	apiOpenAI    = "openai"
+)
+
+// APIs returns the APIs whose key a custom agent can have.
+func APIs() []string { return []string{apiAnthropic, apiOpenAI} }
+
 // Names returns the variables of an agent's API keys and endpoint.
 func Names(agent string) []string {
 	switch agent {
 	case "claude":
 		return []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", bedrockSwitch}
+	case apiAnthropic:
+		return []string{"ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"}
+	case apiOpenAI:
+		return []string{"OPENAI_API_KEY", "OPENAI_BASE_URL"}
 	case "codex":
 		return []string{"CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY", "OPENAI_BASE_URL"}
 	case "gemini":

@@ -43,6 +43,9 @@ type agentRoutes struct {
 	environment func(base string, keys []routedKey) []string
 }
 
+// anthropicPaths are the paths of Anthropic's API that agents need.
+func anthropicPaths() []string { return []string{"/v1/messages", "/v1/models"} }
+
 // openAIPaths are the paths of OpenAI and compatible APIs that agents need.
 func openAIPaths() []string { return []string{"/responses", "/chat/completions", "/models"} }
 
@@ -56,11 +59,18 @@ func agentProviders(agent string) agentRoutes {
 	switch agent {
 	case "claude":
 		return agentRoutes{environment: endpointVariables, providers: []provider{{
-			name: "anthropic", target: "https://api.anthropic.com", paths: []string{"/v1/messages", "/v1/models"},
+			name: "anthropic", target: "https://api.anthropic.com", paths: anthropicPaths(),
 			endpoint: "ANTHROPIC_BASE_URL", headers: customHeaders,
 			keys:   []key{bearer("ANTHROPIC_AUTH_TOKEN"), {"ANTHROPIC_API_KEY", "X-Api-Key", ""}, bearer("CLAUDE_CODE_OAUTH_TOKEN")},
 			signIn: Router.claudeSignIn,
 		}}}
+	case apiAnthropic:
+		return agentRoutes{environment: endpointVariables, providers: []provider{{
+			name: "anthropic", target: "https://api.anthropic.com", paths: anthropicPaths(),
+			endpoint: "ANTHROPIC_BASE_URL", keys: []key{{"ANTHROPIC_API_KEY", "X-Api-Key", ""}},
+		}}}
+	case apiOpenAI:
+		return agentRoutes{environment: endpointVariables, providers: []provider{openAI(bearer("OPENAI_API_KEY"))}}
 	case "codex":
 		p := openAI(bearer("CODEX_API_KEY"), bearer("OPENAI_API_KEY"))
 		p.signIn = Router.codexSignIn

@@ -36,7 +36,7 @@ func routeLine(r egress.Route) string {
 
 func TestExposedKeys(t *testing.T) {
 	for agent, want := range map[string][]string{
-		"claude": nil, "codex": nil, "shell": nil, "mine": nil,
+		"claude": nil, "codex": nil, "shell": nil, "mine": nil, "anthropic": nil, "openai": nil,
 		"opencode": {"GEMINI_API_KEY"},
 		"gemini":   {"GEMINI_API_KEY", "GOOGLE_API_KEY"},
 		"crush":    {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"},
@@ -74,6 +74,16 @@ func TestRoute(t *testing.T) {
 			name: "claude, key", agent: "claude", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1"},
 			routes: []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"}, paths: claudePaths,
 			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+		},
+		{
+			name: "custom agent, Anthropic's API", agent: "anthropic", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "sk-2", "OPENAI_API_KEY": "sk-3"},
+			routes: []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"}, paths: claudePaths,
+			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
+		},
+		{
+			name: "custom agent, OpenAI's API at another endpoint", agent: "openai", env: map[string]string{"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://10.0.0.5/v1"},
+			routes: []string{"/openai -> http://10.0.0.5/v1 own Authorization=Bearer sk-1"}, paths: append(openAI, "/extra"),
+			agentEnv: []string{"OPENAI_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
 		},
 		{
 			name: "claude, token before key", agent: "claude", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "sk-2", "CLAUDE_CODE_OAUTH_TOKEN": "sk-3"},

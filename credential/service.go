@@ -26,6 +26,10 @@ func Services(agent string) []Service {
 			Variables: []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "ANTHROPIC_CUSTOM_HEADERS"},
 			Endpoint:  "ANTHROPIC_BASE_URL",
 		}}
+	case apiAnthropic:
+		return []Service{{Name: "anthropic", Variables: []string{"ANTHROPIC_API_KEY"}, Endpoint: "ANTHROPIC_BASE_URL"}}
+	case apiOpenAI:
+		return []Service{{Name: "openai", Variables: []string{"OPENAI_API_KEY"}, Endpoint: "OPENAI_BASE_URL"}}
 	case "codex":
 		return []Service{{
 			Name: "openai",

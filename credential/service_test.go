@@ -38,7 +38,7 @@ func TestServicesCoverAllKeys(t *testing.T) {
 		"GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_GENAI_USE_VERTEXAI",
 		"COPILOT_PROVIDER_BASE_URL", "COPILOT_PROVIDER_API_KEY", // no proxy knows this one: it goes in
 	}
-	for _, agent := range config.BuiltinAgents() {
+	for _, agent := range append(config.BuiltinAgents(), credential.APIs()...) {
 		for _, name := range credential.Names(agent) {
 			known := slices.ContainsFunc(credential.Services(agent), func(s credential.Service) bool {
 				return s.Endpoint == name || slices.Contains(s.Variables, name)

@@ -52,7 +52,7 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 	if n.name, err = h.SandboxName(wt); err != nil {
 		return n, err
 	}
-	n.agent, n.asked = cfg.Agent.Name, cfg.NetworkConfigured()
+	n.agent, n.asked = cfg.KeyAgent(), cfg.NetworkConfigured()
 	kind := cfg.Sandbox.Driver
 	if kind == config.DriverAuto {
 		kind = cmp.Or(h.CreatedBy(n.name), config.DriverContainer)

@@ -33,7 +33,7 @@ func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, 
 		return nil, nil
 	}
 	cfg := t.cfg
-	agent := cfg.Agent.Name
+	agent := cfg.KeyAgent()
 	warned := false
 	router := credential.Router{LookupEnv: h.LookupEnv, Home: h.Home, Cloud: cloud, EndpointPaths: cfg.Agent.EndpointPaths, Warn: func(message string) {
 		warned = true

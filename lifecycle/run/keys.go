@@ -37,7 +37,7 @@ func agentKeys(ctx context.Context, h host.Host, t Target, keys *credential.Rout
 	if keys != nil {
 		return keys.Inside, nil
 	}
-	agent := cfg.Agent.Name
+	agent := cfg.KeyAgent()
 	env := credential.Collect(append(credential.Names(agent), cfg.Env.Pass...), h.LookupEnv)
 	store, ok := t.Driver.(lifecycle.KeyStore)
 	if !ok {

@@ -34,7 +34,7 @@ func setPolicy(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choic
 		spec.Egress.Upstream, spec.Egress.CA = upstream(h, at), sync.OnceValue(h.Certificates)
 		return nil
 	}
-	spec.Egress.Amended, err = network.WithEndpoints(h, amended, cfg.Agent.Name)
+	spec.Egress.Amended, err = network.WithEndpoints(h, amended, cfg.KeyAgent())
 	return err
 }
 

@@ -34,7 +34,7 @@ func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 		return r, err
 	}
 	if r.keys != nil && len(t.cloud) == 0 {
-		if err := checkEndpoints(h, r.keys, spec.Egress.Policy.Mode, t.cfg.Agent.Name); err != nil {
+		if err := checkEndpoints(h, r.keys, spec.Egress.Policy.Mode, t.cfg.KeyAgent()); err != nil {
 			return r, err
 		}
 	}
