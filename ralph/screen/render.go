@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -73,26 +74,27 @@ func (s *Screen) Outcome(line string, good, bad bool) string {
 
 // Render returns the displayed form of an agent's events.
 func (s *Screen) Render(events []event.Event) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.state.Lock()
+	defer s.state.Unlock()
 	p := s.paint()
 	var b strings.Builder
 	for _, e := range events {
 		switch e := e.(type) {
 		case event.Text:
-			b.WriteString(s.tools.flush(p) + e.Text)
-			s.tools.midLine = !strings.HasSuffix(e.Text, "\n") && e.Text != ""
+			b.WriteString(s.state.tools.flush(p) + e.Text)
+			s.state.tools.midLine = !strings.HasSuffix(e.Text, "\n") && e.Text != ""
 		case event.Tool:
-			b.WriteString(s.tools.freshLine())
-			s.tools.start(e)
+			b.WriteString(s.state.tools.freshLine())
+			s.state.tools.start(e)
 		case event.ToolResult:
-			b.WriteString(s.tools.end(p, e))
+			b.WriteString(s.state.tools.end(p, e))
 		case event.Retry:
-			b.WriteString(s.tools.freshLine() + p.yellow("↻ "+p.fit(e.Text, 2)) + "\n")
+			b.WriteString(s.state.tools.freshLine() + p.yellow("↻ "+p.fit(e.Text, 2)) + "\n")
 		case event.Result:
-			b.WriteString(s.tools.flush(p) + s.tools.freshLine())
+			b.WriteString(s.state.tools.flush(p) + s.state.tools.freshLine())
 			if e.Failed {
-				b.WriteString(p.red("✗ "+p.fit(strings.TrimPrefix(e.Summary, "Done "), 2)) + "\n")
+				reason, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
+				b.WriteString(p.red("✗ "+p.fit(cmp.Or(reason, strings.TrimPrefix(e.Summary, "Done ")), 2)) + "\n")
 			}
 		}
 	}
@@ -101,7 +103,7 @@ func (s *Screen) Render(events []event.Event) string {
 
 // FreshLine ends the agent's output at the end of a run.
 func (s *Screen) FreshLine() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.tools.flush(s.paint()) + s.tools.freshLine()
+	s.state.Lock()
+	defer s.state.Unlock()
+	return s.state.tools.flush(s.paint()) + s.state.tools.freshLine()
 }

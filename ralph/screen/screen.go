@@ -35,17 +35,22 @@ type Screen struct {
 	color bool
 	done  chan struct{}
 
-	nowMu sync.Mutex // not held while the terminal blocks
-	next  runlog.Now
+	state state // not locked while the terminal blocks
 
 	mu      sync.Mutex
 	closed  bool
 	mode    string
-	now     runlog.Now
-	partial []byte    // incomplete line
-	written time.Time // of the partial line
-	drawn   bool      // the status line; the cursor is at its start
-	tools   tools
+	now     runlog.Now // as drawn
+	partial []byte     // incomplete line
+	written time.Time  // of the partial line
+	drawn   bool       // the status line; the cursor is at its start
+}
+
+// state is what the status line shows.
+type state struct {
+	sync.Mutex
+	next  runlog.Now
+	tools tools
 }
 
 // New returns the screen of a loop at the terminal tty, or nil if it is none that can
@@ -90,7 +95,9 @@ func (s *Screen) endPartialLine() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.partial) > 0 && time.Since(s.written) >= partialTimeout {
-		s.tools.midLine = false
+		s.state.Lock()
+		s.state.tools.midLine = false
+		s.state.Unlock()
 		_ = s.write("\n")
 	}
 }
@@ -108,7 +115,7 @@ func (s *Screen) Close() {
 		if !s.closed {
 			s.closed = true
 			close(s.done)
-			_ = s.write(s.tools.flush(s.paint()))
+			_ = s.write(s.FreshLine())
 		}
 	}()
 	select {
@@ -122,15 +129,15 @@ func (s *Screen) SetNow(now runlog.Now) {
 	if s == nil {
 		return
 	}
-	s.nowMu.Lock()
-	defer s.nowMu.Unlock()
-	s.next = now
+	s.state.Lock()
+	defer s.state.Unlock()
+	s.state.next = now
 }
 
 func (s *Screen) latest() runlog.Now {
-	s.nowMu.Lock()
-	defer s.nowMu.Unlock()
-	return s.next
+	s.state.Lock()
+	defer s.state.Unlock()
+	return s.state.next
 }
 
 // Write writes text above the status line, line by line.

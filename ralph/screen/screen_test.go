@@ -141,6 +141,7 @@ func TestLateToolResults(t *testing.T) {
 	assert.Equal(t, s.Render([]event.Event{event.ToolResult{ID: "a"}}), "")
 	assert.Equal(t, s.Render([]event.Event{event.ToolResult{ID: "b", Failed: true, Text: "exit 2"}}), "✗ Bash make b\n    exit 2\n")
 	assert.Equal(t, s.Render([]event.Event{event.Result{Failed: true, Summary: "Done (error) | cost: $0"}}), "✗ (error) | cost: $0\n")
+	assert.Equal(t, s.Render([]event.Event{event.Result{Failed: true, Summary: "Done (error)", Text: "No credit\nat all"}}), "✗ No credit\n")
 }
 
 // Many agents do not end the last line of a message.
@@ -157,6 +158,34 @@ func TestIncompleteLinesAreShown(t *testing.T) {
 	assert.Equal(t, sent.String(), "Thinking\n")
 	say(t, s, s.Render([]event.Event{event.Text{Text: "done"}, event.Tool{Name: "Bash"}}))
 	assert.Equal(t, sent.String(), "Thinking\ndone\n", "a tool call ends the line")
+}
+
+// stopped is a terminal that does not accept output, as after Ctrl+S.
+type stopped struct{ writing, release chan struct{} }
+
+func (w stopped) Write(p []byte) (int, error) {
+	w.writing <- struct{}{}
+	<-w.release
+	return len(p), nil
+}
+
+func TestBlockedTerminalBlocksNothingElse(t *testing.T) {
+	t.Parallel()
+	width := 80
+	s, _ := newScreen(&width, false)
+	out := stopped{make(chan struct{}), make(chan struct{})}
+	s.out = out
+	written := make(chan error)
+	go func() {
+		_, err := s.Write([]byte("text\n"))
+		written <- err
+	}()
+	<-out.writing
+	s.SetNow(working())
+	assert.Equal(t, s.Render([]event.Event{event.Text{Text: "more\n"}}), "more\n")
+	assert.Check(t, s.Heading(2)+s.FreshLine() != "")
+	close(out.release)
+	assert.NilError(t, <-written)
 }
 
 func TestNoScreenWithoutATerminal(t *testing.T) {

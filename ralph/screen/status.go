@@ -119,7 +119,9 @@ func (s *Screen) activity(at time.Time) string {
 	case runlog.StateWaiting:
 		return "waiting for other loops" + left
 	}
-	running := s.tools.running()
+	s.state.Lock()
+	running := s.state.tools.running()
+	s.state.Unlock()
 	if quiet := at.Sub(now.LastOutput).Round(time.Second); quiet >= silence && now.LastOutput.After(now.Started) {
 		return strings.TrimSpace(running + " (silent for " + quiet.String() + ")")
 	}
