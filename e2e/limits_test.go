@@ -128,34 +128,50 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 	})
 }
 
-func TestLimitsAreSetAndChangesNeedRecreate(t *testing.T) {
+func TestLimitsAreSetAndChanged(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configure(t, initialLimits)
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.container(t)
-		assert.Equal(t, first.HostConfig.Memory, int64(512<<20))
-		assert.Equal(t, first.HostConfig.MemorySwap, int64(512<<20), "no swap")
-		assert.Equal(t, first.HostConfig.NanoCPUs, int64(15e8))
-		assert.Equal(t, *first.HostConfig.PidsLimit, int64(300))
+		name := first.Name[1:]
+		limits := func() [4]int64 {
+			t.Helper()
+			c := w.container(t)
+			assert.Equal(t, c.ID, first.ID, "it was recreated")
+			return [4]int64{c.HostConfig.Memory, c.HostConfig.MemorySwap, c.HostConfig.NanoCPUs, *c.HostConfig.PidsLimit}
+		}
+		initial := [4]int64{512 << 20, 512 << 20, 15e8, 300} // no swap
+		assert.Equal(t, limits(), initial)
 
-		// Scripts cannot confirm.
+		// Commands that start no agent use it as it is.
 		w.configure(t, otherLimits)
-		res := w.ralph(t, "task", "list").expect(t, 1)
-		assert.Equal(t, w.container(t).ID, first.ID)
-		assert.Check(t, is.Equal(res.stdout, ""))
-		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+first.Name[1:]+" no longer matches the configuration"))
-		assert.Check(t, is.Contains(res.stderr, "--recreate"))
+		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
+		assert.Equal(t, limits(), initial)
 
-		assert.DeepEqual(t, w.ralph(t, "--recreate", "task", "list").expect(t, 0).code, 0)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Changed the sandbox "+name+": memory from 512MiB to 640MiB, cpus from 1.5 to 1, pids from 300 to 200\n"))
+		other := [4]int64{640 << 20, 640 << 20, 1e9, 200}
+		assert.Equal(t, limits(), other)
+		assert.Equal(t, w.ralph(t, "shell", "--", "true").expect(t, 0).stderr, "")
+
+		// A command keeps its limits. Flags beat the file; the engine has fewer CPUs.
+		busy := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch beside; read x <.ralph/done"))
+		waitForFile(t, w.repo+"/beside")
+		res = w.ralph(t, "--memory", "700m", "shell", "--", "true").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was not changed (memory from 640MiB to 700MiB): a command is running in it\n"))
+		assert.Equal(t, limits(), other)
+		w.write(t, w.repo+"/.ralph/done", "\n")
+		busy.wait(t).expect(t, 0)
+		for _, said := range []string{"Changed the sandbox " + name + ": memory from 640MiB to 700MiB, cpus from 1 to 900\n", ""} {
+			res = w.ralph(t, "--memory", "700m", "--cpus", "900", "shell", "--", "true").expect(t, 0)
+			assert.Check(t, is.Equal(res.stderr, said))
+		}
+		w.ralph(t, "stop").expect(t, 0)
+		w.ralph(t, "--recreate", "task", "list").expect(t, 0)
 		second := w.container(t)
 		assert.Assert(t, second.ID != first.ID)
 		assert.Equal(t, second.HostConfig.Memory, int64(640<<20))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // the worktree was not touched
-
-		// Flags beat the file, and are as good a reason.
-		w.ralph(t, "--memory", "700m", "task", "list").expect(t, 1)
-		w.ok(t, "--memory", "700m", "--recreate", "task", "list")
-		assert.Equal(t, w.container(t).HostConfig.Memory, int64(700<<20))
 	})
 }
 

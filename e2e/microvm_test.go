@@ -287,9 +287,10 @@ func TestMicroVMNetworkPolicy(t *testing.T) {
 		assert.Check(t, !w.isAllowed(t, "far.example:443"))
 		assert.Equal(t, w.sandbox(t).ID, id)
 
-		// A running sandbox keeps its policy.
-		res = w.ralph(t, "--network", "deny", "task", "list").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `no longer matches the configuration (network policy "deny" instead of "allowlist")`))
+		// A sandbox keeps its policy.
+		w.ralph(t, "--network", "deny", "task", "list").expect(t, 0)
+		res = w.ralph(t, "--network", "deny", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "no longer matches the configuration (network policy from allowlist to deny)"))
 	})
 }
 

@@ -256,3 +256,31 @@ func TestChangedHostProxyIsUsedAfterAStop(t *testing.T) {
 		w.ok(t, "task", "list")
 	})
 }
+
+// Hosts that are allowed on the command line are allowed for that command, in the sandbox that
+// exists.
+func TestChangedNetworkRulesApplyToTheSandbox(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useDefaults()
+		w.ok(t, "task", "create", "a", "Title")
+		w.ok(t, "network", "allow", "later.invalid")
+		sb := w.sandbox(t)
+		reach := func(host, want string, flags ...string) string {
+			t.Helper()
+			res := w.ralph(t, append(flags, "shell", "--", "sh", "-c", reachStep(host, "reached"))...).expect(t, 0)
+			assert.Check(t, is.Contains(w.read(t, "reached"), want), host)
+			return res.stderr
+		}
+		said := reach("more.invalid", hostNotFound, "--allow", "more.invalid")
+		assert.Check(t, is.Contains(said, "Changed the sandbox "+sb.Name+": network rule allow more.invalid from off to on\n"))
+		assert.Check(t, !strings.Contains(reach("later.invalid", hostNotFound, "--allow", "more.invalid"), "Changed"))
+		said = reach("more.invalid", refusedByProxy)
+		assert.Check(t, is.Contains(said, "Changed the sandbox "+sb.Name+": network rule allow more.invalid from on to off\n"))
+		reach("later.invalid", hostNotFound)
+		assert.Equal(t, w.sandbox(t).ID, sb.ID)
+
+		res := w.ralph(t, "--network", "deny", "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+sb.Name+" no longer matches the configuration (network policy from allowlist to deny)\nHint: recreate it with --recreate"))
+		w.ralph(t, "--network", "deny", "task", "list").expect(t, 0)
+	})
+}

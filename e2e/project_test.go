@@ -178,7 +178,7 @@ func TestChangedProjectImageNeedsRecreate(t *testing.T) {
 		before := w.sandbox(t).ID
 		w.configureGreet(t, "hello")
 		res := w.ralph(t, "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "no longer matches the configuration (image agent-loop-sandbox-shell-"))
+		assert.Check(t, is.Contains(res.stderr, "no longer matches the configuration (image from agent-loop-sandbox-shell:"))
 		assert.Check(t, is.Contains(res.stderr, "--recreate"))
 		assert.Equal(t, w.sandbox(t).ID, before)
 		w.ok(t, "--recreate", "task", "list")

@@ -13,7 +13,6 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
@@ -45,16 +44,9 @@ func TestTaskCommandsUseTheSandboxOfAnyAgent(t *testing.T) {
 
 func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
-		w.configure(t, initialLimits)
 		w.plan(t, task{ID: "a", Title: "Title", Steps: []string{"true"}})
 		first := w.sandbox(t)
-		command := []string{"ralph", "build"}
-		if w.driver == config.DriverDockerSandbox {
-			// It has no limits that could change.
-			command = []string{"ralph", "--image", engines.BaseImage(), "build"}
-		} else {
-			w.configure(t, otherLimits)
-		}
+		command := []string{"ralph", "--image", engines.BaseImage(), "build"}
 
 		no := w.terminal(t, w.docker(command...))
 		no.screen.WaitFor(t, "Recreate it?")

@@ -39,7 +39,7 @@ func (w *world) normalize(sent string) string {
 		{`\b\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?|\b\d{8}-\d{6}\b`, "DATE"},
 		{`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`, "TIME"},
 		{`TIME +`, "TIME  "}, // in columns, too
-		{`\b[0-9a-f]{7,64}\b`, "HASH"},
+		{`\bv?[0-9a-f]{7,64}\b`, "HASH"},
 		{`(Agent:  |deregistered )[0-9a-f]{4}\b`, "${1}AGENT"},
 		{fmt.Sprintf(`\b%d\b`, w.uid), "UID"},
 	} {

@@ -68,6 +68,12 @@ type KeyStore interface {
 	MissingKeyHint(services []credential.Service) string
 }
 
+// Adjuster is a driver that can change the limits and the network rules of an existing sandbox,
+// in which no command runs.
+type Adjuster interface {
+	Adjust(ctx context.Context, sb Sandbox, spec Spec) error
+}
+
 // Limiter is a driver that may not support limits.
 type Limiter interface {
 	// Limits reports whether it supports [Resources].

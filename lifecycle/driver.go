@@ -38,7 +38,7 @@ const (
 )
 
 // Sandbox is an existing sandbox. Its properties are recorded with the sandbox
-// itself.
+// itself. [Driver.List] leaves out Resources, Rules and Run.
 type Sandbox struct {
 	Name  string
 	ID    string // assigned by the driver; changes when the sandbox is recreated
@@ -46,26 +46,30 @@ type Sandbox struct {
 	// Why describes the state Unknown, and what to do.
 	Why string
 
-	Scope      gitrepo.Scope
-	Root       string // root of the scope's worktree
-	MainRoot   string // root of the repository's main worktree; empty if the driver does not record it
-	Agent      string
-	Image      string // image reference
-	ConfigHash string // [Spec.Hash] when it was created
-	User       string // UID:GID that commands run as
-	Ephemeral  bool   // removed after one command
-	Private    bool   // works on a separate clone or git directory
-	SignDir    string // host directory of the signing socket; empty for none
-	Config     string // host directory of the user's agent settings; empty for none
-	ConfigAt   string // path of that directory in the sandbox
-	Cache      string // volume of the repository's caches; empty for none
+	Scope     gitrepo.Scope
+	Root      string // root of the scope's worktree
+	MainRoot  string // root of the repository's main worktree; empty if the driver does not record it
+	Agent     string
+	Image     string // image reference
+	Settings  string // [Spec.Settings] when it was created; empty for one of an earlier version
+	Resources Resources
+	User      string // UID:GID that commands run as
+	Ephemeral bool   // removed after one command
+	Private   bool   // works on a separate clone or git directory
+	SignDir   string // host directory of the signing socket; empty for none
+	Config    string // host directory of the user's agent settings; empty for none
+	ConfigAt  string // path of that directory in the sandbox
+	Cache     string // volume of the repository's caches; empty for none
 
 	// Egress is the mode of the network policy that it was created with; empty for an
 	// unrestricted network.
 	Egress egress.Mode
 	// Proxy is the address of its proxy; empty for none.
 	Proxy string
-	// Run changes whenever its network and proxy are set up again. Only a lookup sets it.
+	// Rules are the [Egress.Rules] that its proxy was started with; empty if unknown.
+	Rules string
+	// Run identifies the current run of its network and its proxy. Isolation has to be
+	// verified again when it changes.
 	Run string
 }
 
@@ -99,7 +103,7 @@ type Spec struct {
 	// have caches.
 	Cache string
 	// Shadows are directories of the worktree that the sandbox has volumes over.
-	// [Spec.Hash] only includes whether there are any.
+	// [Spec.Settings] only has whether there are any.
 	Shadows []string
 	// Git returns, when the sandbox is created, what replaces the git directory of
 	// the worktree; nil to mount that.
@@ -114,18 +118,16 @@ type Spec struct {
 type Egress struct {
 	Policy egress.Policy
 	// Amended is the policy with later changes by the user, which the proxy
-	// enforces. It is not part of [Spec.Hash], so that a change does not recreate
-	// the sandbox. The zero value means Policy.
+	// enforces. The zero value means Policy.
 	Amended egress.Policy
-	// Routes tell the proxy which keys to add to requests. They are not part of
-	// [Spec.Hash].
+	// Routes tell the proxy which keys to add to requests.
 	Routes   []egress.Route
 	Upstream egress.Upstream
 	// CA returns PEM certificates that the proxy trusts in addition; nil for none.
 	// They are read at the first call. It is safe for concurrent use.
 	CA func() string
 	// Asked means that the user has chosen the policy, so that a driver that cannot
-	// enforce it fails. It is not part of [Spec.Hash].
+	// enforce it fails.
 	Asked bool
 }
 

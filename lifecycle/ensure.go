@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -18,9 +20,9 @@ type Ensurer struct {
 	Driver Driver
 	// Why is the reason for the choice of the driver; empty if the user chose it.
 	Why string
-	// AnyAgent is set for commands that start no agent: an existing sandbox for
-	// another agent, with its image and with or without signing, is used as it is.
-	// It returns the network access for that agent.
+	// AnyAgent is set for commands that start no agent: an existing sandbox is used as
+	// it is, whatever its agent, image, limits and network are. It returns the network
+	// access for that agent.
 	AnyAgent func(agent string) (Egress, error)
 	// LockDir is the directory of lock files, one for each scope.
 	LockDir string
@@ -54,7 +56,7 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if err != nil {
 			return Sandbox{}, err
 		}
-		if sb.State == Running && spec.Check(sb) == nil && own.matches(sb) && e.Driver.Ready(sb, own) {
+		if sb.State == Running && spec.Check(sb) == nil && e.matches(own, sb) && e.Driver.Ready(sb, own) {
 			return sb, nil
 		}
 	}
@@ -66,16 +68,39 @@ func (e *Ensurer) Ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	return e.ensure(ctx, spec, recreate)
 }
 
-// adapt returns the spec with the agent of the existing sandbox, for commands that need no
-// agent.
+// adapt returns the spec with the agent and the kind of network of the existing sandbox, if
+// any will do.
 func (e *Ensurer) adapt(spec Spec, sb Sandbox) (own Spec, err error) {
 	if e.AnyAgent == nil || sb.State == NotFound {
 		return spec, nil
 	}
 	own = spec
 	own.Agent, own.Image, own.SignDir = sb.Agent, sb.Image, sb.SignDir
-	own.Egress, err = e.AnyAgent(sb.Agent)
+	if own.Egress, err = e.AnyAgent(sb.Agent); own.Egress.Policy.Mode != sb.Egress {
+		own.Egress.Policy, own.Egress.Amended = egress.Policy{Mode: egress.Deny}, egress.Policy{}
+	}
 	return own, err
+}
+
+// conflicts returns the differences for which a sandbox has to be recreated.
+func (e *Ensurer) conflicts(spec Spec, sb Sandbox) []Difference {
+	all := spec.conflicts(sb)
+	if e.AnyAgent != nil {
+		all = slices.DeleteFunc(all, func(d Difference) bool { return sb.Settings != "" && !usedByTasks(d.Setting) })
+	}
+	return all
+}
+
+// changes returns the differences that can be applied to an existing sandbox.
+func (e *Ensurer) changes(spec Spec, sb Sandbox) []Difference {
+	if e.AnyAgent != nil {
+		return nil
+	}
+	return spec.changes(sb)
+}
+
+func (e *Ensurer) matches(spec Spec, sb Sandbox) bool {
+	return len(e.conflicts(spec, sb)) == 0 && len(e.changes(spec, sb)) == 0
 }
 
 // lock takes the lock of a scope, and reports if it has to wait.
@@ -104,7 +129,7 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 	if err != nil {
 		return Sandbox{}, err
 	}
-	recreated := recreate || sb.State == NotFound || sb.State == Unknown || !own.matches(sb)
+	recreated := recreate || sb.State == NotFound || sb.State == Unknown || len(e.conflicts(own, sb)) > 0
 	switch {
 	case sb.State == Unknown:
 		err = e.confirmLost(ctx, sb, recreate)
@@ -125,6 +150,8 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		if sb, err = e.create(ctx, spec); err != nil {
 			return Sandbox{}, err
 		}
+	} else if err := e.adjust(ctx, own, sb); err != nil {
+		return Sandbox{}, err
 	}
 	err = e.start(ctx, own, &sb)
 	if errors.Is(err, ErrStuck) && !recreated {
@@ -228,14 +255,18 @@ func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, ag
 			return err
 		}
 		if busy {
-			return hint.Wrap(fmt.Errorf("cannot recreate the sandbox %s (%s): a command is running in it", sb.Name, spec.differences(sb)), "stop it with %q", "docker ralph stop "+sb.Name)
+			what := ""
+			if conflicts := e.conflicts(spec, sb); len(conflicts) > 0 {
+				what = " (" + describe(conflicts) + ")"
+			}
+			return hint.Wrap(fmt.Errorf("cannot recreate the sandbox %s%s: a command is running in it", sb.Name, what), "stop it with %q", "docker ralph stop "+sb.Name)
 		}
 	}
 	if !agreed {
 		if e.Confirm == nil {
-			return hint.Wrap(fmt.Errorf("the sandbox %s no longer matches the configuration (%s)", sb.Name, spec.differences(sb)), "recreate it with --recreate; your files are kept")
+			return hint.Wrap(fmt.Errorf("the sandbox %s no longer matches the configuration (%s)", sb.Name, describe(e.conflicts(spec, sb))), "recreate it with --recreate; your files are kept")
 		}
-		ok, err := e.Confirm(ctx, fmt.Sprintf("The sandbox %s no longer matches the configuration (%s). Recreate it? Your files are kept.", sb.Name, spec.differences(sb)))
+		ok, err := e.Confirm(ctx, fmt.Sprintf("The sandbox %s no longer matches the configuration (%s). Recreate it? Your files are kept.", sb.Name, describe(e.conflicts(spec, sb))))
 		if err != nil {
 			return err
 		}
@@ -243,6 +274,34 @@ func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, ag
 			return hint.Wrap(fmt.Errorf("the sandbox %s was not recreated", sb.Name), "recreate it, or undo the change of the configuration")
 		}
 	}
+	return nil
+}
+
+// adjust applies changed limits and network rules to a sandbox, unless a command runs in it.
+func (e *Ensurer) adjust(ctx context.Context, spec Spec, sb Sandbox) error {
+	changes := e.changes(spec, sb)
+	if len(changes) == 0 {
+		return nil
+	}
+	d, ok := e.Driver.(Adjuster)
+	if !ok {
+		e.Report(fmt.Sprintf("Warning: the sandbox %s was not changed (%s): the driver %s cannot do that\nHint: recreate it with --recreate", sb.Name, describe(changes), e.Driver.Name()))
+		return nil
+	}
+	if sb.State == Running {
+		busy, err := e.Driver.Busy(ctx, sb)
+		if err != nil {
+			return err
+		}
+		if busy {
+			e.Report(fmt.Sprintf("Warning: the sandbox %s was not changed (%s): a command is running in it", sb.Name, describe(changes)))
+			return nil
+		}
+	}
+	if err := d.Adjust(ctx, sb, spec); err != nil {
+		return hint.Wrap(fmt.Errorf("changing the sandbox %s (%s): %w", sb.Name, describe(changes), err), "recreate it with --recreate")
+	}
+	e.Report(fmt.Sprintf("Changed the sandbox %s: %s", sb.Name, describe(changes)))
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -80,6 +81,8 @@ func (m *memory) Manual(name string) Manual {
 	return Manual{List: "list", Stop: "stop " + name}
 }
 
+func (m *memory) Adjust(context.Context, Sandbox, Spec) error { return m.note("adjust") }
+
 func (m *memory) Ready(Sandbox, Spec) bool { return m.ready }
 
 func (m *memory) Busy(context.Context, Sandbox) (bool, error) { return m.busy, m.note("busy") }
@@ -89,7 +92,7 @@ func testSpec() Spec {
 }
 
 func found(spec Spec, state State) Sandbox {
-	return Sandbox{Name: spec.Name, ID: "1", State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image, SignDir: spec.SignDir, ConfigHash: spec.Hash()}
+	return Sandbox{Name: spec.Name, ID: "1", State: state, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image, SignDir: spec.SignDir, Settings: spec.Settings(), Resources: spec.Resources, Rules: spec.Egress.Rules(), Egress: spec.Egress.Policy.Mode}
 }
 
 // lost is a sandbox that is not where it was.
@@ -101,6 +104,9 @@ func lost(spec Spec) Sandbox {
 
 func TestEnsure(t *testing.T) {
 	spec := testSpec()
+	spec.Resources.Memory = 2 << 30
+	limited := spec
+	limited.Resources.Memory = 1 << 30
 	changed := spec
 	changed.Image = "image:0"
 	otherAgent := changed
@@ -129,6 +135,7 @@ func TestEnsure(t *testing.T) {
 		err      string
 		moved    string
 		found    Spec // if it is not the one that was asked for
+		says     string
 	}{
 		{name: "running and prepared: one lookup", driver: memory{sb: found(spec, Running), ready: true}, history: "lookup"},
 		{name: "nothing there", history: "lookup lookup image create start prepare"},
@@ -149,15 +156,20 @@ func TestEnsure(t *testing.T) {
 		{name: "lookup fails", driver: memory{fail: map[string]error{"lookup": errors.New("no engine")}}, history: "lookup", err: "no engine"},
 		{name: "another scope of the same name", driver: memory{sb: found(other, Running), ready: true}, recreate: true, history: "lookup", err: `belongs to a/b, branch "MAIN"`},
 		{name: "another work tree", driver: memory{sb: found(elsewhere, Running), ready: true}, history: "lookup lookup", err: "belongs to a/b, branch \"main\", in /elsewhere"},
-		{name: "a moved work tree, in a script", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", history: "lookup lookup", err: "(the worktree /elsewhere, which is gone, instead of /src"},
+		{name: "a moved work tree, in a script", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", history: "lookup lookup", err: "(worktree from /elsewhere to /src)"},
 		{name: "a moved work tree, yes", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", confirm: yes, history: "lookup lookup image remove create start prepare"},
-		{name: "changed, in a script", driver: memory{sb: found(changed, Running), ready: true}, history: "lookup lookup busy", err: "no longer matches the configuration (image image:1 instead of image:0)"},
+		{name: "changed, in a script", driver: memory{sb: found(changed, Running), ready: true}, history: "lookup lookup busy", err: "no longer matches the configuration (image from image:0 to image:1)"},
 		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy image remove create start prepare"},
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was not recreated"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a command is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
 		{name: "one that signs, and no agent is needed", driver: memory{sb: found(signed, Running), ready: true}, anyAgent: true, history: "lookup", found: signed},
-		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts, limits, user, git, signatures or network)"},
+		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts from /git to default)"},
+		{name: "limits", driver: memory{sb: found(limited, Running), ready: true}, history: "lookup lookup busy adjust", says: "Changed the sandbox ralph-a-b-main: memory from 1GiB to 2GiB"},
+		{name: "limits of a stopped one", driver: memory{sb: found(limited, Stopped), ready: true}, history: "lookup lookup adjust start"},
+		{name: "limits, but in use", driver: memory{sb: found(limited, Running), ready: true, busy: true}, history: "lookup lookup busy", found: limited, says: "was not changed (memory from 1GiB to 2GiB): a command is running in it"},
+		{name: "limits that the engine refuses", driver: memory{sb: found(limited, Running), ready: true, fail: map[string]error{"adjust": errors.New("device busy")}}, history: "lookup lookup busy adjust", err: "changing the sandbox ralph-a-b-main (memory from 1GiB to 2GiB): device busy"},
+		{name: "limits, and no agent is needed", driver: memory{sb: found(limited, Running), ready: true}, anyAgent: true, history: "lookup", found: limited},
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy image remove create start prepare"},
 		{name: "recreate, but there is no image: the old one stays", driver: memory{sb: found(spec, Running), ready: true, fail: map[string]error{"image": errors.New("not approved")}}, recreate: true, history: "lookup busy image", err: "not approved"},
 		{name: "recreate, but in use", driver: memory{sb: found(spec, Running), ready: true, busy: true}, recreate: true, history: "lookup busy", err: "a command is running in it"},
@@ -166,10 +178,10 @@ func TestEnsure(t *testing.T) {
 		{name: "an old one that cannot be started stays", driver: memory{sb: found(spec, Stopped), fail: map[string]error{"start": errors.New("no memory")}}, history: "lookup lookup start failed", err: "no memory"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			d, want := &tc.driver, spec
+			d, want, said := &tc.driver, spec, ""
 			want.Moved = tc.moved
 			e := &Ensurer{
-				Driver: d, LockDir: t.TempDir(), Report: func(string) {}, Confirm: tc.confirm,
+				Driver: d, LockDir: t.TempDir(), Report: func(m string) { said += m }, Confirm: tc.confirm,
 				Image:  func(context.Context) error { return d.note("image") },
 				Failed: func(context.Context, Sandbox) { _ = d.note("failed") },
 			}
@@ -189,8 +201,10 @@ func TestEnsure(t *testing.T) {
 				if tc.found.Name != "" {
 					want = tc.found
 				}
+				want.Resources = d.sb.Resources
 				assert.DeepEqual(t, sb, found(want, Running))
 			}
+			assert.Check(t, is.Contains(said, tc.says))
 			assert.Equal(t, strings.Join(d.history, " "), tc.history)
 		})
 	}
@@ -229,26 +243,65 @@ func TestEnsureWaitsForTheLock(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-func TestHashCoversWhatASandboxIsMadeWith(t *testing.T) {
-	base := testSpec()
-	assert.Equal(t, base.Hash(), testSpec().Hash())
-	for name, change := range map[string]func(*Spec){
-		"root":      func(s *Spec) { s.Root = "/other" },
-		"mounts":    func(s *Spec) { s.Mounts = []string{"/git"} },
-		"agent":     func(s *Spec) { s.Agent = "claude" },
-		"image":     func(s *Spec) { s.Image = "image:2" },
-		"memory":    func(s *Spec) { s.Resources.Memory = 1 },
-		"cpus":      func(s *Spec) { s.Resources.NanoCPUs = 1 },
-		"pids":      func(s *Spec) { s.Resources.Pids = 1 },
-		"user":      func(s *Spec) { s.User.UID = 1 },
-		"private":   func(s *Spec) { s.Private = true },
-		"separator": func(s *Spec) { s.Root, s.Agent = `/src" "`, "" },
-	} {
-		s := testSpec()
-		change(&s)
-		assert.Assert(t, s.Hash() != base.Hash(), name)
+// A driver that cannot change limits keeps them, and says so.
+func TestLimitsThatCannotBeChanged(t *testing.T) {
+	spec := testSpec()
+	d := &memory{sb: found(spec, Running), ready: true}
+	spec.Resources.Memory = 1 << 30
+	said := ""
+	e := &Ensurer{Driver: struct{ Driver }{d}, LockDir: t.TempDir(), Report: func(m string) { said += m }}
+	_, err := e.Ensure(t.Context(), spec, false)
+	assert.NilError(t, err)
+	assert.Equal(t, said, "Warning: the sandbox ralph-a-b-main was not changed (memory from 0B to 1GiB): the driver memory cannot do that\nHint: recreate it with --recreate")
+}
+
+func TestDifferencesAreNamed(t *testing.T) {
+	rules := func(hosts ...string) Egress {
+		var allowed []egress.Entry
+		for _, host := range hosts {
+			rule, err := egress.ParseRule(host)
+			assert.NilError(t, err)
+			allowed = append(allowed, egress.Entry{Rule: rule})
+		}
+		policy, err := egress.New(egress.Allowlist, "shell", nil, allowed)
+		assert.NilError(t, err)
+		return Egress{Policy: policy}
 	}
-	newer := testSpec()
-	newer.Version = "2"
-	assert.Equal(t, newer.Hash(), base.Hash(), "a new version of ours needs no new sandbox")
+	base := testSpec()
+	base.Resources = Resources{Memory: 8 << 30, NanoCPUs: 15e8, Pids: 100}
+	base.Egress = rules("a.example", "b.example")
+	for _, tc := range []struct {
+		change            func(*Spec)
+		conflict, changes string
+	}{
+		{change: func(s *Spec) { s.Version = "2" }},
+		{change: func(s *Spec) { s.Root = "/other" }, conflict: "worktree from /src to /other"},
+		{change: func(s *Spec) { s.Mounts = []string{"/git"} }, conflict: "mounts from default to /git"},
+		{change: func(s *Spec) { s.Agent = "claude" }, conflict: "agent from shell to claude"},
+		{change: func(s *Spec) { s.Image = "image:2" }, conflict: "image from image:1 to image:2"},
+		{change: func(s *Spec) { s.Root, s.Agent = `/src" "`, "" }, conflict: `worktree from /src to /src" ", agent from shell to default`},
+		{change: func(s *Spec) { s.User.UID = 1 }, conflict: "user from 0:0 to 1:0"},
+		{change: func(s *Spec) { s.Private = true }, conflict: "private git directory from default to on"},
+		{change: func(s *Spec) { s.ReadOnly, s.Runtime = true, "runsc" }, conflict: "read-only root filesystem from default to on, runtime from default to runsc"},
+		{change: func(s *Spec) { s.Config, s.Cache, s.MainRoot = "/config", "/src", "/src" }, conflict: "cache from default to on, copy of agent settings from default to on"},
+		{change: func(s *Spec) { s.SignDir = "/sign" }, conflict: "signing from default to /sign"},
+		{change: func(s *Spec) { s.Cache = "/src.git" }, conflict: "cache from default to /src.git"},
+		{change: func(s *Spec) { s.Shadows = []string{"/src/node_modules"} }, conflict: "node_modules volumes from default to on"},
+		{change: func(s *Spec) { s.Resources = Resources{Memory: 4 << 30, NanoCPUs: 2e9, Pids: 50} }, changes: "memory from 8GiB to 4GiB, cpus from 1.5 to 2, pids from 100 to 50"},
+		{change: func(s *Spec) { s.Resources = Resources{} }},
+		{change: func(s *Spec) { s.Egress = rules("b.example", "c.example") }, changes: "network rule allow c.example from off to on, network rule allow a.example from on to off"},
+		{change: func(s *Spec) { s.Egress = Egress{Policy: egress.Policy{Mode: egress.Deny}} }, conflict: "network policy from allowlist to deny"},
+	} {
+		s := base
+		tc.change(&s)
+		sb := found(base, Running)
+		assert.Check(t, is.Equal(describe(s.conflicts(sb)), tc.conflict))
+		if tc.conflict == "" {
+			assert.Check(t, is.Equal(describe(s.changes(sb)), tc.changes))
+		}
+	}
+	earlier := found(base, Running)
+	earlier.Settings = ""
+	base.Version = "v2"
+	assert.Check(t, is.Equal(describe(base.conflicts(earlier)), "version of docker-ralph from an earlier one to v2"))
 }

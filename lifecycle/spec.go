@@ -1,63 +1,163 @@
 package lifecycle
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/docker/go-units"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// Hash returns 12 hex digits over everything that requires recreating the sandbox
-// when it changes.
-func (s Spec) Hash() string {
-	h := sha256.New()
-	_, _ = fmt.Fprintf(h, "%q %q %q %q %v %v", s.Root, s.Mounts, s.Agent, s.Image, s.Resources, s.User)
-	if s.Private {
-		_, _ = fmt.Fprint(h, " private")
-	}
-	if s.ReadOnly {
-		_, _ = fmt.Fprint(h, " read-only")
-	}
-	if s.Runtime != "" {
-		_, _ = fmt.Fprintf(h, " runtime %q", s.Runtime)
-	}
-	if s.SignDir != "" {
-		_, _ = fmt.Fprintf(h, " sign %q", s.SignDir)
-	}
-	if s.Config != "" {
-		_, _ = fmt.Fprint(h, " config") // not its path: users with other state directories share the sandbox
-	}
-	if s.Cache != "" {
-		_, _ = fmt.Fprint(h, " cache")
-		if s.MainRoot == "" {
-			_, _ = fmt.Fprintf(h, " of %q", s.Cache) // earlier sandboxes shared one cache among all bare repositories
-		}
-	}
-	if len(s.Shadows) > 0 {
-		_, _ = fmt.Fprint(h, " shadows")
-	}
-	if s.Egress.Policy.Mode != "" {
-		_, _ = fmt.Fprintf(h, " isolated egress %s", s.Egress.digest())
-	}
-	return hex.EncodeToString(h.Sum(nil))[:12]
+// Settings encodes the properties that only a new sandbox can have, by name, without
+// defaults.
+func (s Spec) Settings() string {
+	encoded, _ := json.Marshal(s.settings()) // strings cannot fail
+	return string(encoded)
 }
 
-// matches reports whether a sandbox matches the spec.
-func (s Spec) matches(sb Sandbox) bool { return sb.ConfigHash == s.Hash() }
+func (s Spec) settings() map[string]string {
+	all := map[string]string{
+		"worktree":       s.Root,
+		"mounts":         strings.Join(s.Mounts, string(filepath.ListSeparator)),
+		"agent":          s.Agent,
+		"image":          s.Image,
+		"user":           fmt.Sprintf("%d:%d", s.User.UID, s.User.GID),
+		"runtime":        s.Runtime,
+		"signing":        s.SignDir,
+		"network policy": string(s.Egress.Policy.Mode),
+	}
+	for name, on := range map[string]bool{
+		"private git directory":     s.Private,
+		"read-only root filesystem": s.ReadOnly,
+		"copy of agent settings":    s.Config != "", // not its path: users with other state directories share the sandbox
+		"cache":                     s.Cache != "",
+		"node_modules volumes":      len(s.Shadows) > 0,
+	} {
+		if on {
+			all[name] = "on"
+		}
+	}
+	if s.Cache != "" && s.MainRoot == "" {
+		all["cache"] = s.Cache
+	}
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	return all
+}
 
-// digest identifies a policy, regardless of the order and the origin of its rules.
-func (e Egress) digest() string {
-	var lines []string
-	for kind, entries := range map[string][]egress.Entry{"allow": e.Policy.Rules, "refuse": e.Policy.Refused} {
+// usedByTasks reports whether commands about tasks depend on a setting.
+func usedByTasks(setting string) bool {
+	return slices.Contains([]string{"worktree", "mounts", "user", "private git directory"}, setting)
+}
+
+// Difference is a setting that a sandbox has from its configuration.
+type Difference struct {
+	Setting string `json:"setting"`
+	From    string `json:"from"` // the sandbox's
+	To      string `json:"to"`   // the configuration's
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s from %s to %s", d.Setting, cmp.Or(d.From, "default"), cmp.Or(d.To, "default"))
+}
+
+func describe(differences []Difference) string {
+	const most = 8
+	var clauses []string
+	for i, d := range differences {
+		if i == most {
+			clauses = append(clauses, fmt.Sprintf("and %d more", len(differences)-most))
+			break
+		}
+		clauses = append(clauses, d.String())
+	}
+	return strings.Join(clauses, ", ")
+}
+
+// conflicts returns the differences for which a sandbox has to be recreated.
+func (s Spec) conflicts(sb Sandbox) []Difference {
+	want := s.settings()
+	var has map[string]string
+	if json.Unmarshal([]byte(sb.Settings), &has) != nil {
+		return []Difference{{Setting: "version of docker-ralph", From: "an earlier one", To: s.Version}}
+	}
+	var all []Difference
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if has[name] != want[name] {
+			all = append(all, Difference{name, has[name], want[name]})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		if _, both := want[name]; !both {
+			all = append(all, Difference{name, has[name], ""})
+		}
+	}
+	return all
+}
+
+// changes returns the differences in limits and network rules, which an [Adjuster] can apply
+// to an existing sandbox.
+func (s Spec) changes(sb Sandbox) []Difference {
+	var all []Difference
+	if want, has := s.Resources, sb.Resources; want != (Resources{}) {
+		memory := func(bytes int64) string { return units.BytesSize(float64(bytes)) }
+		cpus := func(nano int64) string { return strconv.FormatFloat(float64(nano)/1e9, 'f', -1, 64) }
+		pids := func(n int64) string { return strconv.FormatInt(n, 10) }
+		for _, limit := range []struct {
+			name      string
+			has, want int64
+			format    func(int64) string
+		}{{"memory", has.Memory, want.Memory, memory}, {"cpus", has.NanoCPUs, want.NanoCPUs, cpus}, {"pids", has.Pids, want.Pids, pids}} {
+			if limit.has != limit.want {
+				all = append(all, Difference{limit.name, limit.format(limit.has), limit.format(limit.want)})
+			}
+		}
+	}
+	if rules := s.Egress.Rules(); sb.Rules != "" && sb.Rules != rules {
+		all = append(all, ruleChanges(strings.Split(sb.Rules, "\n"), strings.Split(rules, "\n"))...)
+	}
+	return all
+}
+
+func ruleChanges(has, want []string) []Difference {
+	var all []Difference
+	for _, rule := range want {
+		if !slices.Contains(has, rule) {
+			all = append(all, Difference{"network rule " + rule, "off", "on"})
+		}
+	}
+	for _, rule := range has {
+		if !slices.Contains(want, rule) {
+			all = append(all, Difference{"network rule " + rule, "on", "off"})
+		}
+	}
+	return all
+}
+
+// Rules identifies the rules of a policy, regardless of their order and origin: a line for
+// each.
+func (e Egress) Rules() string {
+	if e.Policy.Mode == "" {
+		return ""
+	}
+	lines := []string{"policy " + string(e.Policy.Mode)}
+	for decision, entries := range map[string][]egress.Entry{"allow ": e.Policy.Rules, "deny ": e.Policy.Refused} {
 		for _, entry := range entries {
-			lines = append(lines, fmt.Sprintf("%s %s %t", kind, entry.Rule, entry.Model))
+			line := decision + entry.Rule.String()
+			if entry.Model {
+				line += " (model)"
+			}
+			lines = append(lines, line)
 		}
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%s %q", e.Policy.Mode, slices.Compact(lines))
+	return strings.Join(slices.Compact(lines), "\n")
 }
 
 // Check checks that a sandbox with the spec's name belongs to the same scope and
@@ -73,25 +173,4 @@ func (s Spec) Check(sb Sandbox) error {
 // its own has moved there.
 func (s Spec) canAdopt(sb Sandbox) bool {
 	return s.Moved != "" && s.Moved == sb.Root && s.Scope == sb.Scope
-}
-
-// differences describes how a sandbox differs from the spec.
-func (s Spec) differences(sb Sandbox) string {
-	var what []string
-	if sb.Root != s.Root {
-		what = append(what, fmt.Sprintf("the worktree %s, which is gone, instead of %s", sb.Root, s.Root))
-	}
-	if sb.Agent != s.Agent {
-		what = append(what, fmt.Sprintf("agent %s instead of %s", s.Agent, sb.Agent))
-	}
-	if sb.Image != s.Image {
-		what = append(what, fmt.Sprintf("image %s instead of %s", s.Image, sb.Image))
-	}
-	if sb.Egress != "" && sb.Egress != s.Egress.Policy.Mode {
-		what = append(what, fmt.Sprintf("network policy %q instead of %q", s.Egress.Policy.Mode, sb.Egress))
-	}
-	if len(what) == 0 {
-		what = append(what, "mounts, limits, user, git, signatures or network")
-	}
-	return strings.Join(what, ", ")
 }

@@ -89,7 +89,7 @@ func TestHardening(t *testing.T) {
 		assert.Check(t, !host.Privileged)
 		for label, want := range map[string]string{
 			"created-by": "docker-ralph", "scope.repo": spec.Scope.Repo, "scope.branch": spec.Scope.Branch, "root": spec.MainRoot,
-			"worktree": spec.Root, "agent": "shell", "version": "test", "config-hash": spec.Hash(),
+			"worktree": spec.Root, "agent": "shell", "version": "test", "settings": spec.Settings(),
 		} {
 			assert.Check(t, is.Equal(res.Container.Config.Labels["io.github.docker-ralph."+label], want), label)
 		}

@@ -137,6 +137,7 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 	user := l[labelUser]
 	host := hostConfig(spec, info, l)
 	host.Mounts = append(host.Mounts, g.mounts...)
+	l[labelLimits] = limits{spec.Resources, resourcesOf(host)}.String()
 	config := &container.Config{
 		Image:      g.image,
 		User:       initUser,
@@ -207,8 +208,8 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
 		})
 	}
-	pids := spec.Resources.Pids
-	memory := clamp(spec.Resources.Memory, info.MemTotal)
+	resources := engineResources(spec.Resources, info)
+	resources.Ulimits = ulimits()
 	noInit := false
 	host := &container.HostConfig{
 		Mounts:         mounts,
@@ -220,13 +221,7 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		LogConfig:      engine.BoundedLog(),
 		Runtime:        spec.Runtime,
 		ReadonlyRootfs: spec.ReadOnly,
-		Resources: container.Resources{
-			Memory:     memory,
-			MemorySwap: memory,
-			NanoCPUs:   clamp(spec.Resources.NanoCPUs, int64(info.NCPU)*1e9),
-			PidsLimit:  &pids,
-			Ulimits:    ulimits(),
-		},
+		Resources:      resources,
 	}
 	if spec.ReadOnly {
 		host.Tmpfs = map[string]string{
@@ -236,14 +231,6 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		}
 	}
 	return host
-}
-
-// clamp limits a value to the capacity of the engine; 0 means unknown.
-func clamp(wish, has int64) int64 {
-	if has > 0 && wish > has {
-		return has
-	}
-	return wish
 }
 
 // checkLocal rejects remote engines, which cannot mount the worktree.

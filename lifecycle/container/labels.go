@@ -13,24 +13,27 @@ import (
 
 // The labels of containers, networks, volumes and images.
 const (
-	labelRepo       = engine.LabelPrefix + "scope.repo"
-	labelBranch     = engine.LabelPrefix + "scope.branch"
-	labelRoot       = engine.LabelPrefix + "root"
-	labelWorktree   = engine.LabelPrefix + "worktree"
-	labelAgent      = engine.LabelPrefix + "agent"
-	labelImage      = engine.LabelPrefix + "image"
-	labelVersion    = engine.LabelPrefix + "version"
-	labelConfigHash = engine.LabelPrefix + "config-hash"
-	labelUser       = engine.LabelPrefix + "user"
-	labelEphemeral  = engine.LabelPrefix + "ephemeral"
-	labelEgress     = engine.LabelPrefix + "egress"  // mode of the network policy
-	labelProxy      = engine.LabelPrefix + "proxy"   // IP address of the proxy
-	labelNetwork    = engine.LabelPrefix + "network" // name of the sandbox's network
-	labelRun        = engine.LabelPrefix + "run"     // networks of the engine for which a proxy was created
-	labelSign       = engine.LabelPrefix + "sign"    // directory of the signing socket, if any
-	labelConfig     = engine.LabelPrefix + "config"  // directory of the user's agent settings, if any
-	labelCache      = engine.LabelPrefix + "cache"   // cache volume
-	labelGit        = engine.LabelPrefix + "git"     // "private" for a private git directory
+	labelRepo      = engine.LabelPrefix + "scope.repo"
+	labelBranch    = engine.LabelPrefix + "scope.branch"
+	labelRoot      = engine.LabelPrefix + "root"
+	labelWorktree  = engine.LabelPrefix + "worktree"
+	labelAgent     = engine.LabelPrefix + "agent"
+	labelImage     = engine.LabelPrefix + "image"
+	labelVersion   = engine.LabelPrefix + "version"
+	labelSettings  = engine.LabelPrefix + "settings" // [lifecycle.Spec.Settings]
+	labelLimits    = engine.LabelPrefix + "limits"   // [limits]
+	labelRules     = engine.LabelPrefix + "rules"    // of a proxy: [lifecycle.Egress.Rules]
+	labelUser      = engine.LabelPrefix + "user"
+	labelEphemeral = engine.LabelPrefix + "ephemeral"
+	labelEgress    = engine.LabelPrefix + "egress"  // mode of the network policy
+	labelProxy     = engine.LabelPrefix + "proxy"   // IP address of the proxy
+	labelNetwork   = engine.LabelPrefix + "network" // name of the sandbox's network
+	labelRun       = engine.LabelPrefix + "run"     // networks of the engine for which a proxy was created
+	labelSign      = engine.LabelPrefix + "sign"    // directory of the signing socket, if any
+	labelConfig    = engine.LabelPrefix + "config"  // directory of the user's agent settings, if any
+	labelCache     = engine.LabelPrefix + "cache"   // cache volume
+	labelGit       = engine.LabelPrefix + "git"     // "private" for a private git directory
+
 )
 
 // Values of engine.LabelRole.
@@ -54,7 +57,7 @@ func labels(spec lifecycle.Spec) map[string]string {
 		labelAgent:            spec.Agent,
 		labelImage:            spec.Image,
 		labelVersion:          spec.Version,
-		labelConfigHash:       spec.Hash(),
+		labelSettings:         spec.Settings(),
 		labelEphemeral:        strconv.FormatBool(spec.Ephemeral),
 	}
 	if spec.SignDir != "" {
@@ -69,21 +72,21 @@ func labels(spec lifecycle.Spec) map[string]string {
 // fromLabels is the inverse of labels.
 func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 	sb := lifecycle.Sandbox{
-		Name:       l[engine.LabelSandbox],
-		ID:         id,
-		Scope:      gitrepo.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
-		Root:       l[labelWorktree],
-		MainRoot:   l[labelRoot],
-		Agent:      l[labelAgent],
-		Image:      l[labelImage],
-		ConfigHash: l[labelConfigHash],
-		Ephemeral:  l[labelEphemeral] == "true",
-		User:       l[labelUser],
-		Egress:     egress.Mode(l[labelEgress]),
-		Proxy:      l[labelProxy],
-		Private:    l[labelGit] == gitPrivate,
-		SignDir:    l[labelSign],
-		Cache:      l[labelCache],
+		Name:      l[engine.LabelSandbox],
+		ID:        id,
+		Scope:     gitrepo.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
+		Root:      l[labelWorktree],
+		MainRoot:  l[labelRoot],
+		Agent:     l[labelAgent],
+		Image:     l[labelImage],
+		Settings:  l[labelSettings],
+		Ephemeral: l[labelEphemeral] == "true",
+		User:      l[labelUser],
+		Egress:    egress.Mode(l[labelEgress]),
+		Proxy:     l[labelProxy],
+		Private:   l[labelGit] == gitPrivate,
+		SignDir:   l[labelSign],
+		Cache:     l[labelCache],
 	}
 	if sb.Config = l[labelConfig]; sb.Config != "" {
 		sb.ConfigAt = wire.ConfigPoint

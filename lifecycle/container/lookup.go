@@ -48,8 +48,12 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	if c.State != nil {
 		sb.State = state(c.State.Status)
 	}
+	sb.Resources = d.requestedLimits(c)
 	if sb.Egress != "" {
 		sb.Run = runOf(sb, c, proxy)
+	}
+	if proxy.Config != nil {
+		sb.Rules = proxy.Config.Labels[labelRules]
 	}
 	return sb, nil
 }

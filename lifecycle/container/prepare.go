@@ -37,6 +37,8 @@ type marker struct {
 	Scope gitrepo.Scope `json:"scope,omitzero"`
 	// Folder identifies the worktree's directory; empty if unknown.
 	Folder string `json:"folder,omitempty"`
+	// Limits are those of the last [Driver.Adjust].
+	Limits limits `json:"limits,omitzero"`
 }
 
 // Known reports whether a sandbox of this name has a record in stateDir.
@@ -76,7 +78,11 @@ func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 }
 
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verified) error {
+	last, _ := d.lastMarker(sb.Name)
 	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: v.run, ProxyConfig: v.proxyConfig, Folder: folderID(sb.Root), Root: sb.Root, Scope: sb.Scope}
+	if last.ID == sb.ID {
+		m.Limits = last.Limits
+	}
 	if v.run != "" {
 		program, err := guestbin.Egress(p.Arch())
 		if err != nil {
@@ -84,18 +90,31 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verifie
 		}
 		m.Egress, m.Around = program.Hash, v.networks
 	}
+	return d.saveMarker(sb.Name, m)
+}
+
+func (d *Driver) saveMarker(name string, m marker) error {
 	b, err := json.Marshal(m)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(d.markerPath(name)), 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(d.markerPath(name), b, 0o600)
+	}
 	if err != nil {
-		return fmt.Errorf("recording that %s is prepared: %w", sb.Name, err)
-	}
-	path := d.markerPath(sb.Name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("recording that %s is prepared: %w", sb.Name, err)
-	}
-	if err := atomicwriter.WriteFile(path, b, 0o600); err != nil {
-		return fmt.Errorf("recording that %s is prepared: %w", sb.Name, err)
+		return fmt.Errorf("recording that %s is prepared: %w", name, err)
 	}
 	return nil
+}
+
+// changeMarker changes the record of a prepared sandbox, if there is one.
+func (d *Driver) changeMarker(sb lifecycle.Sandbox, change func(*marker)) error {
+	m, ok := d.lastMarker(sb.Name)
+	if !ok || m.ID != sb.ID {
+		return nil
+	}
+	change(&m)
+	return d.saveMarker(sb.Name, m)
 }
 
 // Unprepare makes the next command prepare a sandbox again.

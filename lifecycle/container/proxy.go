@@ -114,7 +114,7 @@ func (d *Driver) createProxy(ctx context.Context, sb lifecycle.Sandbox, agent co
 		}
 	}
 	l := engine.PartLabels(sb.Name, roleProxy)
-	l[labelRun] = run
+	l[labelRun], l[labelRules] = run, e.Rules()
 	host, err := d.helperHostConfig(ctx, proxyMemory, 256)
 	if err != nil {
 		return "", false, err

@@ -23,17 +23,18 @@ import (
 // record is the record of a sandbox, whose program has no labels: what it was
 // created for, and its progress.
 type record struct {
-	Name       string        `json:"name"`
-	ID         string        `json:"id,omitempty"`
-	Created    bool          `json:"created"` // false: creating it was begun
-	Scope      gitrepo.Scope `json:"scope"`
-	Root       string        `json:"root"`
-	Agent      string        `json:"agent"`
-	Image      string        `json:"image"`
-	Config     string        `json:"config,omitempty"`
-	ConfigHash string        `json:"config_hash"`
-	Ephemeral  bool          `json:"ephemeral,omitempty"`
-	Private    bool          `json:"private,omitempty"`
+	Name      string              `json:"name"`
+	ID        string              `json:"id,omitempty"`
+	Created   bool                `json:"created"` // false: creating it was begun
+	Scope     gitrepo.Scope       `json:"scope"`
+	Root      string              `json:"root"`
+	Agent     string              `json:"agent"`
+	Image     string              `json:"image"`
+	Config    string              `json:"config,omitempty"`
+	Settings  string              `json:"settings,omitempty"`
+	Resources lifecycle.Resources `json:"resources,omitzero"`
+	Ephemeral bool                `json:"ephemeral,omitempty"`
+	Private   bool                `json:"private,omitempty"`
 	// Prepared is the SHA-256 of the installed ralph.
 	Prepared string `json:"prepared,omitempty"`
 	// Egress is the mode of the Policy that it was created with.
@@ -48,7 +49,7 @@ type record struct {
 func newRecord(spec lifecycle.Spec) (record, error) {
 	rec := record{
 		Name: spec.Name, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image,
-		Config: spec.Config, ConfigHash: spec.Hash(), Ephemeral: spec.Ephemeral, Private: spec.Private,
+		Config: spec.Config, Settings: spec.Settings(), Resources: spec.Resources, Ephemeral: spec.Ephemeral, Private: spec.Private,
 		Egress: spec.Egress.Policy.Mode,
 	}
 	var err error
@@ -64,7 +65,7 @@ func newRecord(spec lifecycle.Spec) (record, error) {
 func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 	return lifecycle.Sandbox{
 		Name: r.Name, ID: r.ID, State: state, Scope: r.Scope, Root: r.Root, Agent: r.Agent,
-		Image: r.Image, ConfigHash: r.ConfigHash, Ephemeral: r.Ephemeral, Private: r.Private,
+		Image: r.Image, Settings: r.Settings, Resources: r.Resources, Ephemeral: r.Ephemeral, Private: r.Private,
 		Egress: r.Egress, Config: r.Config, ConfigAt: r.Config,
 	}
 }

@@ -37,7 +37,7 @@ func TestUsersEndpointsAreAllowed(t *testing.T) {
 			policy, err := egress.New(tc.mode, "gemini", []string{egress.AgentPreset}, nil)
 			assert.NilError(t, err)
 			spec := lifecycle.Spec{Egress: lifecycle.Egress{Policy: policy, Amended: policy}}
-			before := spec.Hash()
+			before := spec.Settings()
 			var stderr bytes.Buffer
 			assert.DeepEqual(t, openEndpoints(host.Host{Stderr: &stderr}, tc.keys, &spec.Egress, tc.cloud), tc.open)
 			for _, text := range tc.open {
@@ -45,7 +45,7 @@ func TestUsersEndpointsAreAllowed(t *testing.T) {
 				assert.NilError(t, err)
 				assert.Check(t, spec.Egress.Amended.Decide(rule.Host, max(rule.Port, 443)).Allowed, text)
 			}
-			assert.Equal(t, spec.Hash(), before, "the sandbox is the same")
+			assert.Equal(t, spec.Settings(), before, "the sandbox is the same")
 			if tc.warning == "" {
 				assert.Equal(t, stderr.String(), "")
 			}

@@ -64,7 +64,7 @@ func TestKeysStayWithTheProxy(t *testing.T) {
 			routes, _ := Ready{keys: keys}.routes()
 			with := in.spec
 			with.Egress.Routes = routes
-			assert.Equal(t, with.Hash(), in.spec.Hash(), "keys take no new sandbox")
+			assert.Equal(t, with.Settings(), in.spec.Settings(), "keys take no new sandbox")
 			assert.Equal(t, stderr.String(), tc.warning)
 			exclusive := 0
 			for _, r := range routes {

@@ -102,7 +102,7 @@ func (s Suite) testLife(t *testing.T) {
 	for _, l := range listed {
 		if l.Name == spec.Name {
 			found++
-			l.Run = made.Run // only lookups set it
+			l.Resources, l.Rules, l.Run = made.Resources, made.Rules, made.Run // only lookups set them
 			assert.Equal(t, l, made, "listed sandbox")
 		}
 	}
@@ -125,11 +125,11 @@ func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox,
 	assert.NilError(t, err)
 	assert.Equal(t, sb, lifecycle.Sandbox{
 		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, MainRoot: made.MainRoot, Agent: spec.Agent,
-		Image: spec.Image, ConfigHash: spec.Hash(), User: made.User, Ephemeral: spec.Ephemeral,
+		Image: spec.Image, Settings: spec.Settings(), Resources: spec.Resources, User: made.User, Ephemeral: spec.Ephemeral,
 		Config: spec.Config, ConfigAt: made.ConfigAt, Egress: spec.Egress.Policy.Mode,
 		Private: made.Private, SignDir: made.SignDir,
-		// It changes with each start.
-		Proxy: sb.Proxy, Run: sb.Run,
+		// They change with each start.
+		Proxy: sb.Proxy, Rules: sb.Rules, Run: sb.Run,
 	}, "what is looked up")
 	return sb
 }
