@@ -15,12 +15,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
-var told = []Prompt{
+var testPrompts = []Prompt{
 	{Skill: "ralph-plan", Text: "---\nname: ralph-plan\nallowed-tools: Bash(ralph task:*), Read\n---\nPlan it."},
 	{Skill: "ralph-build", Text: "---\nname: ralph-build\nallowed-tools: Bash(ralph task:*), Bash(git add:*), Edit, Write\n---\n# Build\n!`echo one; echo two`\nuse `x`, wow!\n"},
 }
 
-const toldBuild = "# Build\none\ntwo\nuse `x`, wow!\n"
+const buildPrompt = "# Build\none\ntwo\nuse `x`, wow!\n"
 
 func TestHeadlessCommandLines(t *testing.T) {
 	withPath(t, "codex", "gemini", "opencode", "crush", "copilot")
@@ -46,7 +46,7 @@ func TestHeadlessCommandLines(t *testing.T) {
 		t.Run(tc.agent, func(t *testing.T) {
 			a, err := Lookup(tc.agent, nil)
 			assert.NilError(t, err)
-			careful := Session{Mode: Build, Prompts: told, Getenv: env(), TempDir: temp}
+			careful := Session{Mode: Build, Prompts: testPrompts, Getenv: env(), TempDir: temp}
 			cmd, err := a.Prepare(t.Context(), careful)
 			if tc.careful == "" {
 				assert.ErrorContains(t, err, "without a sandbox")
@@ -55,15 +55,15 @@ func TestHeadlessCommandLines(t *testing.T) {
 				assert.NilError(t, err)
 				assert.NilError(t, a.Check(careful))
 				assert.Equal(t, strings.Join(cmd.Args, " "), tc.careful)
-				assert.Equal(t, cmd.Stdin, toldBuild, "prompts are not in the command line")
+				assert.Equal(t, cmd.Stdin, buildPrompt, "prompts are not in the command line")
 				assert.Equal(t, filepath.Base(cmd.Path), tc.agent)
 			}
-			cmd, err = a.Prepare(t.Context(), Session{Mode: Plan, Prompts: told, Getenv: env(), Model: "m", Danger: true, TempDir: temp})
+			cmd, err = a.Prepare(t.Context(), Session{Mode: Plan, Prompts: testPrompts, Getenv: env(), Model: "m", Danger: true, TempDir: temp})
 			assert.NilError(t, err)
 			assert.Equal(t, strings.Join(cmd.Args, " "), tc.bypass)
 			assert.Equal(t, cmd.Stdin, "Plan it.")
 
-			cmd, err = a.Prepare(t.Context(), Session{Mode: Plan, Prompts: told, Getenv: env(), Sandboxed: true, Bypass: true, TempDir: temp})
+			cmd, err = a.Prepare(t.Context(), Session{Mode: Plan, Prompts: testPrompts, Getenv: env(), Sandboxed: true, Bypass: true, TempDir: temp})
 			assert.NilError(t, err)
 			for _, flag := range strings.Fields(strings.Replace(strings.TrimSuffix(tc.bypass, "Do what is written above."), "--model m", "", 1)) {
 				assert.Assert(t, cmp.Contains(cmd.Args, flag))
@@ -75,7 +75,7 @@ func TestHeadlessCommandLines(t *testing.T) {
 
 // Without bypass, an agent may only do what the front matter allows.
 func TestPermissionsFollowThePrompt(t *testing.T) {
-	s := Session{Mode: Plan, Prompts: told, Getenv: env(), TempDir: t.TempDir()}
+	s := Session{Mode: Plan, Prompts: testPrompts, Getenv: env(), TempDir: t.TempDir()}
 	cmd := Command{}
 	assert.NilError(t, geminiCommand(t.Context(), s, &cmd, false))
 	assert.Assert(t, cmp.Contains(strings.Join(cmd.Args, " "), "--approval-mode default"))
@@ -102,7 +102,7 @@ func TestOpencodeVersions(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "opencode")
 	for version, alone := range map[string]bool{"1.18.34": false, "2.0.18": true, "v2.1": true, "": false, "0.9": false} {
 		assert.NilError(t, os.WriteFile(bin, []byte("#!/bin/sh\necho "+version+"\n"), 0o755))
-		s := Session{Mode: Build, Prompts: told, Getenv: env("OPENCODE_CONFIG_CONTENT", `{"a":1,"plugin":["mine"]}`), TempDir: t.TempDir(), Danger: true}
+		s := Session{Mode: Build, Prompts: testPrompts, Getenv: env("OPENCODE_CONFIG_CONTENT", `{"a":1,"plugin":["mine"]}`), TempDir: t.TempDir(), Danger: true}
 		cmd := Command{Path: bin}
 		assert.NilError(t, opencodeCommand(t.Context(), s, &cmd, false))
 		assert.Equal(t, slices.Contains(cmd.Args, "--standalone"), alone, version)
@@ -186,16 +186,16 @@ func TestCustomAgent(t *testing.T) {
 		want    []string
 		stdin   string
 	}{
-		{"standard input", []string{"mine", "-x"}, "", []string{"-x"}, toldBuild},
-		{"argument", []string{"mine", "--prompt={prompt}", "{x}", `{"a":1}`}, "", []string{"--prompt=" + toldBuild, "{x}", `{"a":1}`}, ""},
-		{"model", []string{"mine", "--model", "{model}"}, "m", []string{"--model", "m"}, toldBuild},
-		{"no model", []string{"mine", "a", "--model", "{model}", "{model}", "b"}, "", []string{"a", "b"}, toldBuild},
-		{"model within", []string{"mine", "-m={model}"}, "", []string{"-m="}, toldBuild},
+		{"standard input", []string{"mine", "-x"}, "", []string{"-x"}, buildPrompt},
+		{"argument", []string{"mine", "--prompt={prompt}", "{x}", `{"a":1}`}, "", []string{"--prompt=" + buildPrompt, "{x}", `{"a":1}`}, ""},
+		{"model", []string{"mine", "--model", "{model}"}, "m", []string{"--model", "m"}, buildPrompt},
+		{"no model", []string{"mine", "a", "--model", "{model}", "{model}", "b"}, "", []string{"a", "b"}, buildPrompt},
+		{"model within", []string{"mine", "-m={model}"}, "", []string{"-m="}, buildPrompt},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			a, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: tc.command, Stream: "text"}})
 			assert.NilError(t, err)
-			cmd, err := a.Prepare(t.Context(), Session{Mode: Build, Prompts: told, Model: tc.model, TempDir: t.TempDir()})
+			cmd, err := a.Prepare(t.Context(), Session{Mode: Build, Prompts: testPrompts, Model: tc.model, TempDir: t.TempDir()})
 			assert.NilError(t, err)
 			assert.DeepEqual(t, append([]string{}, cmd.Args...), append([]string{}, tc.want...))
 			assert.Equal(t, cmd.Stdin, tc.stdin)
@@ -209,7 +209,7 @@ func TestCustomAgentWithAPromptFile(t *testing.T) {
 	a, err := Lookup("mine", map[string]config.CustomAgent{"mine": {Command: []string{"mine", "@{prompt_file}", "{model}x"}}})
 	assert.NilError(t, err)
 	dir := t.TempDir()
-	cmd, err := a.Prepare(t.Context(), Session{Mode: Build, Prompts: told, TempDir: dir})
+	cmd, err := a.Prepare(t.Context(), Session{Mode: Build, Prompts: testPrompts, TempDir: dir})
 	assert.NilError(t, err)
 	path := strings.TrimPrefix(cmd.Args[0], "@")
 	assert.Equal(t, filepath.Dir(path), dir)
@@ -218,7 +218,7 @@ func TestCustomAgentWithAPromptFile(t *testing.T) {
 	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
 	b, err := os.ReadFile(path)
 	assert.NilError(t, err)
-	assert.Equal(t, string(b), toldBuild)
+	assert.Equal(t, string(b), buildPrompt)
 	assert.Equal(t, a.Model(Session{Model: "m"}), "m")
 
 	long := []Prompt{{Skill: "ralph-build", Text: strings.Repeat("x", 200<<10)}}

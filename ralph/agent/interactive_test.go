@@ -128,7 +128,7 @@ func TestPromptIsPassedUnchanged(t *testing.T) {
 			a, err := Lookup(tc.agent, map[string]config.CustomAgent{"mine": {Command: []string{"mine", "--quiet"}}})
 			assert.NilError(t, err)
 			const asked = "---\nx: y\n---\nsay !`rm -rf /`"
-			cmd, err := a.Prepare(t.Context(), Session{Mode: Run, Ask: asked, Prompts: told, Getenv: env(), TempDir: t.TempDir()})
+			cmd, err := a.Prepare(t.Context(), Session{Mode: Run, Ask: asked, Prompts: testPrompts, Getenv: env(), TempDir: t.TempDir()})
 			assert.NilError(t, err)
 			assert.Equal(t, strings.Join(cmd.Args, " "), tc.args)
 			assert.Equal(t, cmd.Stdin, asked)

@@ -149,8 +149,7 @@ func TestRealAgentsWithoutBypass(t *testing.T) {
 	}
 }
 
-// TestRealAgentsReportRateLimits: who is told to come back much later ends, and says
-// so.
+// Agents end with a message if they have to wait for hours.
 func TestRealAgentsReportRateLimits(t *testing.T) {
 	withRealAgents(t)
 	refusals := map[string]string{

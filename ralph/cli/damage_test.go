@@ -68,7 +68,7 @@ func TestBacklogSurvivesTheAgent(t *testing.T) {
 			third := p.task(t, "show", "c/03")
 			assert.Check(t, cmp.Contains(third, "Status:      open"))
 			assert.Check(t, cmp.Contains(third, "b/02 (done)"))
-			assert.Check(t, cmp.Contains(p.task(t, "list", "--all"), "made/by-hand"), "another scope's or a deleted task is gone")
+			assert.Check(t, cmp.Contains(p.task(t, "list", "--all"), "made/by-hand"), "another scope's or a deleted task is missing")
 			assert.Equal(t, p.task(t, "agent", "list"), "")
 			p.assertLog(t, "1.log", "Iteration 1: failed")
 			p.assertLog(t, "2.log", "Iteration 2: done b/02")

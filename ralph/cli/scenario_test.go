@@ -169,13 +169,13 @@ func TestMisbehavingAgents(t *testing.T) {
 			var stdout, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &stdout, &stderr
 			_ = cmd.Run() // the code says it
-			told := stdout.String()
-			if len(told) > 10000 {
-				told = told[:1000] + "…" + told[len(told)-9000:]
+			printed := stdout.String()
+			if len(printed) > 10000 {
+				printed = printed[:1000] + "…" + printed[len(printed)-9000:]
 			}
-			assert.Equal(t, cmd.ProcessState.ExitCode(), tc.code, "%s\n%s", told, stderr.String())
+			assert.Equal(t, cmd.ProcessState.ExitCode(), tc.code, "%s\n%s", printed, stderr.String())
 			for _, want := range tc.stdout {
-				assert.Check(t, cmp.Contains(told, want))
+				assert.Check(t, cmp.Contains(printed, want))
 			}
 			for _, want := range tc.stderr {
 				assert.Check(t, cmp.Contains(stderr.String(), want))
@@ -214,12 +214,12 @@ func (p place) git(t *testing.T, args ...string) string {
 func (p place) assertSane(t *testing.T, tc scenario) {
 	t.Helper()
 	assert.Check(t, cmp.Contains(p.task(t, "plan-status"), tc.status))
-	assert.Equal(t, p.task(t, "list", "--status", "active"), "", "no task stays behind")
+	assert.Equal(t, p.task(t, "list", "--status", "active"), "", "no task is active")
 	assert.Equal(t, p.task(t, "agent", "list"), "")
 	assert.Equal(t, p.git(t, "rev-list", "--count", "HEAD"), fmt.Sprint(tc.commits+1))
 	p.git(t, "fsck")
 	if left, _ := filepath.Glob(filepath.Join(p.dir, ".ralph", "agents", "*.lock")); len(left) > 0 {
-		t.Errorf("signs of life stay behind: %v", left)
+		t.Errorf("locks of ended agents are left: %v", left)
 	}
 	state := regexp.MustCompile(`STATE=(.*)`).FindStringSubmatch(p.env[len(p.env)-1])[1]
 	if escaped := filepath.Join(state, "escaped"); fileExists(escaped) {

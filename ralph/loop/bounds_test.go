@@ -22,10 +22,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// shelf is a backlog whose tasks the test's agent does by running "done": each
+// fileBacklog is a backlog whose tasks the test's agent does by running "done": each
 // file in a folder is one finished task.
-type shelf struct {
-	blank
+type fileBacklog struct {
+	emptyBacklog
 	mu       sync.Mutex
 	dir      string
 	tasks    map[string]Task
@@ -34,8 +34,8 @@ type shelf struct {
 	forgiven []string
 }
 
-func newShelf(t *testing.T, slugs ...string) *shelf {
-	s := &shelf{dir: t.TempDir(), tasks: map[string]Task{}}
+func newFileBacklog(t *testing.T, slugs ...string) *fileBacklog {
+	s := &fileBacklog{dir: t.TempDir(), tasks: map[string]Task{}}
 	for _, slug := range slugs {
 		s.tasks[slug] = Task{Status: statusOpen}
 	}
@@ -43,7 +43,7 @@ func newShelf(t *testing.T, slugs ...string) *shelf {
 }
 
 // sync reads the agent's changes.
-func (s *shelf) sync() {
+func (s *fileBacklog) sync() {
 	for slug, task := range s.tasks {
 		file := filepath.Join(s.dir, slug)
 		if _, err := os.Stat(file); err == nil && os.Remove(file) == nil {
@@ -53,7 +53,7 @@ func (s *shelf) sync() {
 	}
 }
 
-func (s *shelf) Status(context.Context) (Status, error) {
+func (s *fileBacklog) Status(context.Context) (Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sync()
@@ -71,26 +71,26 @@ func (s *shelf) Status(context.Context) (Status, error) {
 	return status, nil
 }
 
-func (s *shelf) Tasks(context.Context) (map[string]Task, error) {
+func (s *fileBacklog) Tasks(context.Context) (map[string]Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sync()
 	return maps.Clone(s.tasks), nil
 }
 
-func (s *shelf) Held(context.Context, string) ([]string, error) { return s.held, nil }
+func (s *fileBacklog) Held(context.Context, string) ([]string, error) { return s.held, nil }
 
-func (s *shelf) Release(_ context.Context, slug, reason string) error {
+func (s *fileBacklog) Release(_ context.Context, slug, reason string) error {
 	s.note("release %s: %s", slug, reason)
 	return nil
 }
 
-func (s *shelf) Forgive(_ context.Context, slug string) error {
+func (s *fileBacklog) Forgive(_ context.Context, slug string) error {
 	s.forgiven = append(s.forgiven, slug)
 	return nil
 }
 
-func (s *shelf) Reopen(_ context.Context, slug, reason string) error {
+func (s *fileBacklog) Reopen(_ context.Context, slug, reason string) error {
 	s.note("reopen %s: %s", slug, reason)
 	task := s.tasks[slug]
 	task.Status, task.Retries = statusOpen, task.Retries+1
@@ -98,18 +98,18 @@ func (s *shelf) Reopen(_ context.Context, slug, reason string) error {
 	return nil
 }
 
-func (s *shelf) note(format string, args ...any) {
+func (s *fileBacklog) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
-func newShelfTrial(t *testing.T, program string, s *shelf) *trial {
+func newFileLoop(t *testing.T, program string, s *fileBacklog) *testLoop {
 	t.Helper()
-	tr := newTrial(t, agent.Build, script(program), nil)
+	tr := newTestLoop(t, agent.Build, script(program), nil)
 	tr.Backlog = s
 	tr.Dir = t.TempDir()
-	tr.Env = append([]string{"SHELF=" + s.dir}, tr.Env...)
+	tr.Env = append([]string{"BACKLOG=" + s.dir}, tr.Env...)
 	return tr
 }
 
@@ -142,9 +142,9 @@ func TestBounds(t *testing.T) {
 		}, MaxCost, 1, "cost limit reached: $0.55"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newShelf(t, "a")
+			s := newFileBacklog(t, "a")
 			s.held = []string{"a"}
-			tr := newShelfTrial(t, tc.program, s)
+			tr := newFileLoop(t, tc.program, s)
 			tc.set(&tr.Options)
 			report, err := Run(t.Context(), tr.Options)
 			assert.Equal(t, report.Stop, tc.stop, "%v\n%s", err, tr.out.String())
@@ -171,20 +171,20 @@ func TestExitCodeOfUnfinishedWork(t *testing.T) {
 		code          int
 		err           string
 	}{
-		{"done", "touch $SHELF/a", agent.Build, nil, nil, LimitReached, 0, ""},
-		{"done by a run that failed afterwards", "touch $SHELF/a; exit 3", agent.Build, nil, nil, LimitReached, 0, ""},
+		{"done", "touch $BACKLOG/a", agent.Build, nil, nil, LimitReached, 0, ""},
+		{"done by a run that failed afterwards", "touch $BACKLOG/a; exit 3", agent.Build, nil, nil, LimitReached, 0, ""},
 		{"nothing claimed", "true", agent.Build, nil, nil, LimitReached, 0, ""},
 		{"failed without a task", "exit 3", agent.Build, nil, nil, RunFailed, 6, "the agent claude failed: exited with code 3"},
 		{"killed", "kill -KILL $$", agent.Build, []string{"a"}, nil, RunFailed, 6, "exited with code 137"},
-		{"failed checks", "touch $SHELF/a", agent.Build, nil, []string{"false"}, Unfinished, 10, "worked on but not done: a"},
+		{"failed checks", "touch $BACKLOG/a", agent.Build, nil, []string{"false"}, Unfinished, 10, "worked on but not done: a"},
 		{"left behind", "true", agent.Build, []string{"b"}, nil, Unfinished, 10, "worked on but not done: b"},
 		{"failed plan", "exit 3", agent.Plan, nil, nil, RunFailed, 6, "the agent claude failed: exited with code 3"},
 		{"plan", "true", agent.Plan, nil, nil, LimitReached, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newShelf(t, "a", "b")
+			s := newFileBacklog(t, "a", "b")
 			s.held = tc.held
-			tr := newShelfTrial(t, tc.program, s)
+			tr := newFileLoop(t, tc.program, s)
 			tr.Session.Mode, tr.Checks, tr.MaxIterations = tc.mode, tc.checks, 1
 			report, err := Run(t.Context(), tr.Options)
 			if tc.err == "" {
@@ -200,7 +200,7 @@ func TestExitCodeOfUnfinishedWork(t *testing.T) {
 }
 
 func TestEmptyBacklogWarns(t *testing.T) {
-	tr := newShelfTrial(t, "false", newShelf(t))
+	tr := newFileLoop(t, "false", newFileBacklog(t))
 	tr.Session.Sandboxed = true
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -216,7 +216,7 @@ func TestDollars(t *testing.T) {
 }
 
 func TestUnknownCostWarns(t *testing.T) {
-	tr := newShelfTrial(t, say, newShelf(t, "a"))
+	tr := newFileLoop(t, say, newFileBacklog(t, "a"))
 	tr.MaxIterations, tr.Bounds.MaxCostUSD, tr.Bounds.MaxTokens = 2, 1, 1
 	_, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -226,7 +226,7 @@ func TestUnknownCostWarns(t *testing.T) {
 }
 
 func TestAgentThatDoesNotExitAfterItsResultSucceeds(t *testing.T) {
-	tr := newShelfTrial(t, `touch $SHELF/a; (sleep 100 &) ; `+report+`trap "" TERM INT; sleep 100`, newShelf(t, "a"))
+	tr := newFileLoop(t, `touch $BACKLOG/a; (sleep 100 &) ; `+report+`trap "" TERM INT; sleep 100`, newFileBacklog(t, "a"))
 	tr.Bounds.Grace = 200 * time.Millisecond
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -245,9 +245,9 @@ func TestAgentThatResumesAfterItsResultIsNotKilled(t *testing.T) {
 }
 
 func TestChecks(t *testing.T) {
-	s := newShelf(t, "a", "b")
+	s := newFileBacklog(t, "a", "b")
 	// The agent does "a", then "a" again with what the check wants, then "b".
-	tr := newShelfTrial(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $SHELF/a; elif [ ! -e $DIR/good ]; then touch $DIR/good $SHELF/a; else touch $SHELF/b; fi`, s)
+	tr := newFileLoop(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $BACKLOG/a; elif [ ! -e $DIR/good ]; then touch $DIR/good $BACKLOG/a; else touch $BACKLOG/b; fi`, s)
 	tr.Checks = []string{"echo fine", "echo broken; printf '\\033[31mred\\033[0m\\n' >&2; test -e $DIR/good"}
 	log, err := runlog.Create(tr.Dir, runlog.Loop{Mode: "build", Started: time.Now()})
 	assert.NilError(t, err)
@@ -270,8 +270,8 @@ func TestChecks(t *testing.T) {
 }
 
 func TestCheckMayLeaveABackgroundProcess(t *testing.T) {
-	s := newShelf(t, "a")
-	tr := newShelfTrial(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $SHELF/a; else touch $DIR/good $SHELF/a; fi`, s)
+	s := newFileBacklog(t, "a")
+	tr := newFileLoop(t, `if [ ! -e $DIR/once ]; then touch $DIR/once $BACKLOG/a; else touch $DIR/good $BACKLOG/a; fi`, s)
 	tr.Checks = []string{"[ -e $DIR/begun ] || { touch $DIR/begun; sleep 100 & }", "test -e $DIR/good"}
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -281,19 +281,19 @@ func TestCheckMayLeaveABackgroundProcess(t *testing.T) {
 }
 
 func TestUncheckableTaskIsReopened(t *testing.T) {
-	s := newShelf(t, "a")
-	tr := newShelfTrial(t, `touch $SHELF/a`, s)
+	s := newFileBacklog(t, "a")
+	tr := newFileLoop(t, `touch $BACKLOG/a`, s)
 	tr.Dir, tr.Checks = filepath.Join(tr.Dir, "missing"), []string{"true"}
 	_, err := Run(t.Context(), tr.Options)
 	assert.ErrorContains(t, err, `running the check "true"`)
 	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: the checks could not be run"))
 }
 
-// torn is a backlog that becomes unreadable during the run.
-type torn struct{ *shelf }
+// unreadableBacklog is a backlog that becomes unreadable during the run.
+type unreadableBacklog struct{ *fileBacklog }
 
-func (b torn) Tasks(ctx context.Context) (map[string]Task, error) {
-	all, err := b.shelf.Tasks(ctx)
+func (b unreadableBacklog) Tasks(ctx context.Context) (map[string]Task, error) {
+	all, err := b.fileBacklog.Tasks(ctx)
 	if all["a"].Status == statusDone {
 		return nil, errors.New("it is malformed")
 	}
@@ -305,9 +305,9 @@ func TestChecksFailWithoutReadableBacklog(t *testing.T) {
 		checks []string
 		err    string
 	}{{[]string{"true"}, "running the checks: the finished tasks are unknown"}, {nil, ""}} {
-		s := newShelf(t, "a")
-		tr := newShelfTrial(t, `touch $SHELF/a`, s)
-		tr.Checks, tr.MaxIterations, tr.Backlog = tc.checks, 1, torn{s}
+		s := newFileBacklog(t, "a")
+		tr := newFileLoop(t, `touch $BACKLOG/a`, s)
+		tr.Checks, tr.MaxIterations, tr.Backlog = tc.checks, 1, unreadableBacklog{s}
 		_, err := Run(t.Context(), tr.Options)
 		if tc.err != "" {
 			assert.ErrorContains(t, err, tc.err)
@@ -317,13 +317,13 @@ func TestChecksFailWithoutReadableBacklog(t *testing.T) {
 	}
 }
 
-// taken is a backlog whose only task another agent holds and eventually finishes.
-type taken struct {
-	*shelf
+// heldBacklog is a backlog whose only task another agent holds and eventually finishes.
+type heldBacklog struct {
+	*fileBacklog
 	done func() bool
 }
 
-func (b *taken) Claimable(context.Context) (bool, error) {
+func (b *heldBacklog) Claimable(context.Context) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.done() {
@@ -333,11 +333,11 @@ func (b *taken) Claimable(context.Context) (bool, error) {
 }
 
 func TestNoAgentStartsWhileOthersHoldAllTasks(t *testing.T) {
-	s := newShelf(t)
+	s := newFileBacklog(t)
 	s.tasks["a"] = Task{Status: statusActive, Assignee: "other", Leased: true}
-	tr := newShelfTrial(t, "true", s)
+	tr := newFileLoop(t, "true", s)
 	secondPause := "Retrying in 200ms.\n"
-	tr.Backlog = &taken{shelf: s, done: func() bool { return strings.Contains(tr.out.String(), secondPause) }}
+	tr.Backlog = &heldBacklog{fileBacklog: s, done: func() bool { return strings.Contains(tr.out.String(), secondPause) }}
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
@@ -346,8 +346,8 @@ func TestNoAgentStartsWhileOthersHoldAllTasks(t *testing.T) {
 }
 
 func TestInterruptedCheckReopensTheTask(t *testing.T) {
-	s := newShelf(t, "a")
-	tr := newShelfTrial(t, `touch $SHELF/a`, s)
+	s := newFileBacklog(t, "a")
+	tr := newFileLoop(t, `touch $BACKLOG/a`, s)
 	tr.Checks = []string{"touch $DIR/ready; sleep 100"}
 	done := make(chan Report)
 	go func() {
@@ -362,9 +362,9 @@ func TestInterruptedCheckReopensTheTask(t *testing.T) {
 }
 
 func TestWaitsForRateLimit(t *testing.T) {
-	s := newShelf(t, "a")
+	s := newFileBacklog(t, "a")
 	s.held = []string{"a"}
-	tr := newShelfTrial(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 1 ] && touch $SHELF/a && exit; echo "error 429: try again in 1ms" >&2; exit 1`, s)
+	tr := newFileLoop(t, `n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" = 1 ] && touch $BACKLOG/a && exit; echo "error 429: try again in 1ms" >&2; exit 1`, s)
 	tr.MaxIterations = 1
 	tr.Bounds.MaxFailures = 1
 	report, err := Run(t.Context(), tr.Options)
@@ -413,7 +413,7 @@ func TestRateLimitBeyondTheBounds(t *testing.T) {
 		"max_duration": func(o *Options) { o.Bounds.MaxDuration = 30 * time.Second },
 	} {
 		t.Run(name, func(t *testing.T) {
-			tr := newShelfTrial(t, `echo 429 rate limited; exit 1`, newShelf(t, "a"))
+			tr := newFileLoop(t, `echo 429 rate limited; exit 1`, newFileBacklog(t, "a"))
 			set(&tr.Options)
 			report, err := Run(t.Context(), tr.Options)
 			assert.ErrorContains(t, err, "lasts another 1m0s")
@@ -424,7 +424,7 @@ func TestRateLimitBeyondTheBounds(t *testing.T) {
 }
 
 func TestInterruptDuringARateLimit(t *testing.T) {
-	tr := newShelfTrial(t, `echo 429 rate limited; exit 1`, newShelf(t, "a"))
+	tr := newFileLoop(t, `echo 429 rate limited; exit 1`, newFileBacklog(t, "a"))
 	done := make(chan Report)
 	go func() {
 		report, _ := Run(t.Context(), tr.Options)
@@ -441,7 +441,7 @@ func TestInterruptDuringARateLimit(t *testing.T) {
 }
 
 func TestOvercomeRateLimitIsIgnored(t *testing.T) {
-	tr := newShelfTrial(t, `touch $SHELF/a; `+report, newShelf(t, "a"))
+	tr := newFileLoop(t, `touch $BACKLOG/a; `+report, newFileBacklog(t, "a"))
 	l := &loop{Options: tr.Options}
 	it := &iteration{outcome: outcome{limit: &event.RateLimit{}, result: &event.Result{}}}
 	l.detectLimit(it)

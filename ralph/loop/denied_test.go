@@ -14,13 +14,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// listener is an agent that records the note of each run.
-type listener struct {
+// noteAgent is an agent that records the note of each run.
+type noteAgent struct {
 	script
 	notes *[]string
 }
 
-func (a listener) Prepare(ctx context.Context, s agent.Session) (agent.Command, error) {
+func (a noteAgent) Prepare(ctx context.Context, s agent.Session) (agent.Command, error) {
 	*a.notes = append(*a.notes, s.Note)
 	return a.script.Prepare(ctx, s)
 }
@@ -32,9 +32,9 @@ func TestNextRunGetsBlockedConnections(t *testing.T) {
 		{},
 		{Refused: []denylog.Refusal{{Host: "late.example", Port: 80, Times: 1}}},
 	}
-	tr := newTrial(t, agent.Plan, "", nil)
+	tr := newTestLoop(t, agent.Plan, "", nil)
 	var notes []string
-	tr.Agent, tr.MaxIterations = listener{"true", &notes}, 3
+	tr.Agent, tr.MaxIterations = noteAgent{"true", &notes}, 3
 	tr.RefusedText = "Refused:\n\n{refused}\n\nKeep off.\n"
 	asked := 0
 	tr.Refused = func(context.Context) denylog.Answer {

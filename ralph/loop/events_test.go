@@ -15,7 +15,7 @@ import (
 )
 
 // logged runs the loop with a log and returns its events, one line each.
-func logged(t *testing.T, tr *trial) (lines []string, report Report, last runlog.Snapshot) {
+func logged(t *testing.T, tr *testLoop) (lines []string, report Report, last runlog.Snapshot) {
 	t.Helper()
 	top := t.TempDir()
 	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Agent: "claude", Branch: "main", Started: time.Now()})
@@ -63,14 +63,14 @@ const (
 	finish = `echo '{"type":"result","subtype":"success","num_turns":1,"total_cost_usd":0.85,"usage":{"input_tokens":50}}'; `
 )
 
-// claimed is a backlog whose tasks the agent holds from when the file exists until they
+// claimingBacklog is a backlog whose tasks the agent holds from when the file exists until they
 // are done.
-type claimed struct {
-	*shelf
+type claimingBacklog struct {
+	*fileBacklog
 	file string
 }
 
-func (c claimed) Held(ctx context.Context, _ string) (held []string, err error) {
+func (c claimingBacklog) Held(ctx context.Context, _ string) (held []string, err error) {
 	all, err := c.Tasks(ctx)
 	for slug, task := range all {
 		if _, absent := os.Stat(c.file); absent == nil && task.Status == statusOpen {
@@ -81,12 +81,12 @@ func (c claimed) Held(ctx context.Context, _ string) (held []string, err error) 
 }
 
 func TestLoopLogsItsEvents(t *testing.T) {
-	s := newShelf(t, "a")
+	s := newFileBacklog(t, "a")
 	s.tasks["a"] = Task{Title: "Log in", Status: statusOpen, Foreign: true}
 	// It waits until the log has its last step.
 	const wait = `until grep -q '%s' $LOG/*/events.jsonl; do sleep 0.02; done; `
-	tr := newShelfTrial(t, retry+fmt.Sprintf(wait, "retrying")+`touch $DIR/claim; `+fmt.Sprintf(wait, `"status":"active"`)+say+finish+`touch $SHELF/a`, s)
-	tr.Backlog = claimed{s, filepath.Join(tr.dir(), "claim")}
+	tr := newFileLoop(t, retry+fmt.Sprintf(wait, "retrying")+`touch $DIR/claim; `+fmt.Sprintf(wait, `"status":"active"`)+say+finish+`touch $BACKLOG/a`, s)
+	tr.Backlog = claimingBacklog{s, filepath.Join(tr.dir(), "claim")}
 	tr.Checks = []string{"true"}
 	tr.Bounds.MaxCostUSD = 1
 	lines, report, last := logged(t, tr)

@@ -16,8 +16,8 @@ import (
 )
 
 func TestFinishRequestLetsTheRunComplete(t *testing.T) {
-	tr := newTrial(t, agent.Build, `trap 'touch $DIR/disturbed' INT TERM USR1; touch $DIR/ready; while ! test -e $DIR/go; do sleep 0.05; done; echo x >>$DIR/runs`,
-		&ledger{statuses: []Status{{Open: 2}}})
+	tr := newTestLoop(t, agent.Build, `trap 'touch $DIR/disturbed' INT TERM USR1; touch $DIR/ready; while ! test -e $DIR/go; do sleep 0.05; done; echo x >>$DIR/runs`,
+		&listBacklog{statuses: []Status{{Open: 2}}})
 	finish := make(chan os.Signal, 1)
 	tr.Finish = finish
 	done := make(chan Report)
@@ -49,7 +49,7 @@ func TestFinishRequestLetsTheRunComplete(t *testing.T) {
 func TestFinishRequestEndsAWait(t *testing.T) {
 	for name, program := range map[string]string{"before a run": `exit 1`, "for a rate limit": `echo 429 rate limited; exit 1`} {
 		t.Run(name, func(t *testing.T) {
-			tr := newShelfTrial(t, program, newShelf(t, "a"))
+			tr := newFileLoop(t, program, newFileBacklog(t, "a"))
 			finish := make(chan os.Signal, 1)
 			tr.Finish = finish
 			if name == "before a run" {
@@ -75,9 +75,9 @@ func TestFinishRequestEndsAWait(t *testing.T) {
 }
 
 func TestLogShowsTheCurrentTask(t *testing.T) {
-	s := newShelf(t, "a")
+	s := newFileBacklog(t, "a")
 	s.held = []string{"a"}
-	tr := newShelfTrial(t, `while ! test -e $DIR/go; do sleep 0.05; done; touch $SHELF/a`, s)
+	tr := newFileLoop(t, `while ! test -e $DIR/go; do sleep 0.05; done; touch $BACKLOG/a`, s)
 	top := t.TempDir()
 	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Started: time.Now()})
 	assert.NilError(t, err)

@@ -30,8 +30,8 @@ func TestRejectedKeyEndsTheLoop(t *testing.T) {
 		{"an error like others", "echo Invalid API key >&2; exit 1", "sk-x", "claude: the model's endpoint refused the key: Invalid API key", "check the value of ANTHROPIC_API_KEY"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
-			tr := newTrial(t, agent.Build, script(tc.program), b)
+			b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			tr := newTestLoop(t, agent.Build, script(tc.program), b)
 			tr.Session.Getenv = func(name string) string {
 				if name == "ANTHROPIC_API_KEY" {
 					return tc.key
@@ -54,7 +54,7 @@ func TestRejectedKeyEndsTheLoop(t *testing.T) {
 
 func TestKeyMessagesAfterAResponseAreIgnored(t *testing.T) {
 	const worked = `echo '{"type":"assistant","message":{"id":"1","content":[],"usage":{"output_tokens":5}}}'; echo 'curl: 401 Unauthorized' >&2; exit 1`
-	tr := newTrial(t, agent.Plan, worked, nil)
+	tr := newTestLoop(t, agent.Plan, worked, nil)
 	tr.MaxIterations = 2
 	report, err := Run(t.Context(), tr.Options)
 	assert.ErrorContains(t, err, "the agent claude failed: exited with code 1")
@@ -63,7 +63,7 @@ func TestKeyMessagesAfterAResponseAreIgnored(t *testing.T) {
 }
 
 func TestRetriesAreShownImmediately(t *testing.T) {
-	tr := newTrial(t, agent.Plan, `echo '{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"retry_delay_ms":2000,"error_status":529,"error":"overloaded"}'
+	tr := newTestLoop(t, agent.Plan, `echo '{"type":"system","subtype":"api_retry","attempt":3,"max_retries":10,"retry_delay_ms":2000,"error_status":529,"error":"overloaded"}'
 		until [ -e "$DIR/shown" ]; do sleep 0.01; done`, nil)
 	tr.MaxIterations = 1
 	done := make(chan error, 1)

@@ -45,7 +45,7 @@ func TestSandboxLimitIsReported(t *testing.T) {
 		{"neither", "exit 3", began, "exited with code 3", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tr := newTrial(t, agent.Plan, script(tc.program), nil)
+			tr := newTestLoop(t, agent.Plan, script(tc.program), nil)
 			tr.MaxIterations, tr.Limits = 1, looks(began, tc.then)
 			report, _ := Run(t.Context(), tr.Options)
 			assert.Equal(t, report.Iterations[0].Outcome, "failed")
@@ -65,7 +65,7 @@ func TestFullDiskIsReportedAndStopsTheLoop(t *testing.T) {
 		{"before", "touch $DIR/full", 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tr := newTrial(t, agent.Plan, script(tc.program), nil)
+			tr := newTestLoop(t, agent.Plan, script(tc.program), nil)
 			full := func() bool { _, err := os.Stat(filepath.Join(tr.dir(), "full")); return err == nil }
 			if tc.runs == 0 {
 				assert.NilError(t, os.WriteFile(filepath.Join(tr.dir(), "full"), nil, 0o600))
@@ -90,7 +90,7 @@ func TestFullDiskIsReportedAndStopsTheLoop(t *testing.T) {
 }
 
 func TestOvercomeSandboxLimitIsNoFailure(t *testing.T) {
-	tr := newTrial(t, agent.Plan, say, nil)
+	tr := newTestLoop(t, agent.Plan, say, nil)
 	tr.MaxIterations, tr.Limits = 1, looks(Cgroup{MaxProcesses: 64}, Cgroup{MaxProcesses: 64, ForksRefused: 9})
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)

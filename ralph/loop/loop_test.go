@@ -46,31 +46,31 @@ func (s script) Prepare(context.Context, agent.Session) (agent.Command, error) {
 
 func (script) Decoder() event.Decoder { return stream.Claude() }
 
-// blank is a backlog without tasks, to which nothing happens.
-type blank struct{}
+// emptyBacklog is a backlog without tasks, to which nothing happens.
+type emptyBacklog struct{}
 
-func (blank) Status(context.Context) (Status, error)             { return Status{}, nil }
-func (blank) Tasks(context.Context) (map[string]Task, error)     { return map[string]Task{}, nil }
-func (blank) Claimable(context.Context) (bool, error)            { return false, nil }
-func (blank) Held(context.Context, string) ([]string, error)     { return nil, nil }
-func (blank) Renew(context.Context, string) error                { return nil }
-func (blank) Release(context.Context, string, string) error      { return nil }
-func (blank) Forgive(context.Context, string) error              { return nil }
-func (blank) Reopen(context.Context, string, string) error       { return nil }
-func (blank) ApplyDefaults(context.Context) ([]string, error)    { return nil, nil }
-func (blank) Begin() ([]string, error)                           { return nil, nil }
-func (blank) Restore(context.Context, string) (string, error)    { return "", nil }
-func (blank) Overtaken(context.Context) (lost []string, _ error) { return nil, nil }
+func (emptyBacklog) Status(context.Context) (Status, error)             { return Status{}, nil }
+func (emptyBacklog) Tasks(context.Context) (map[string]Task, error)     { return map[string]Task{}, nil }
+func (emptyBacklog) Claimable(context.Context) (bool, error)            { return false, nil }
+func (emptyBacklog) Held(context.Context, string) ([]string, error)     { return nil, nil }
+func (emptyBacklog) Renew(context.Context, string) error                { return nil }
+func (emptyBacklog) Release(context.Context, string, string) error      { return nil }
+func (emptyBacklog) Forgive(context.Context, string) error              { return nil }
+func (emptyBacklog) Reopen(context.Context, string, string) error       { return nil }
+func (emptyBacklog) ApplyDefaults(context.Context) ([]string, error)    { return nil, nil }
+func (emptyBacklog) Begin() ([]string, error)                           { return nil, nil }
+func (emptyBacklog) Restore(context.Context, string) (string, error)    { return "", nil }
+func (emptyBacklog) Overtaken(context.Context) (lost []string, _ error) { return nil, nil }
 
-// ledger is a backlog that answers from lists and notes what it is asked.
-type ledger struct {
-	blank
+// listBacklog is a backlog that answers from lists and records its calls.
+type listBacklog struct {
+	emptyBacklog
 	statuses []Status // the last one stays
 	held     []string // at every question
 	calls    []string
 }
 
-func (b *ledger) Status(context.Context) (Status, error) {
+func (b *listBacklog) Status(context.Context) (Status, error) {
 	b.calls = append(b.calls, "status")
 	if len(b.statuses) == 0 {
 		return Status{}, errors.New("database is locked")
@@ -82,26 +82,26 @@ func (b *ledger) Status(context.Context) (Status, error) {
 	return s, nil
 }
 
-func (b *ledger) Held(_ context.Context, agentID string) ([]string, error) {
+func (b *listBacklog) Held(_ context.Context, agentID string) ([]string, error) {
 	b.calls = append(b.calls, "held "+agentID)
 	return b.held, nil
 }
 
-func (b *ledger) Release(_ context.Context, slug, reason string) error {
+func (b *listBacklog) Release(_ context.Context, slug, reason string) error {
 	b.calls = append(b.calls, fmt.Sprintf("release %s: %s", slug, reason))
 	return nil
 }
 
-// trial is one loop with what it printed.
-type trial struct {
+// testLoop is one loop with what it printed.
+type testLoop struct {
 	Options
 	out, errs output.Buffer
 	signals   chan os.Signal
 }
 
-func newTrial(t *testing.T, mode agent.Mode, program script, b *ledger) *trial {
+func newTestLoop(t *testing.T, mode agent.Mode, program script, b *listBacklog) *testLoop {
 	t.Helper()
-	tr := &trial{signals: make(chan os.Signal, 4)}
+	tr := &testLoop{signals: make(chan os.Signal, 4)}
 	tr.Options = Options{
 		Agent: program, Session: agent.Session{Mode: mode}, AgentID: "3c9e",
 		Env:     append(os.Environ(), "DIR="+t.TempDir()),
@@ -118,13 +118,13 @@ func newTrial(t *testing.T, mode agent.Mode, program script, b *ledger) *trial {
 }
 
 // printed is the loop's output without its figures.
-func (tr *trial) printed() string {
+func (tr *testLoop) printed() string {
 	return figures.ReplaceAllString(tr.out.String(), "")
 }
 
 var figures = regexp.MustCompile(`(?m)^Iteration .*\n|^\nRUN (.*\n)+?Total: .*\n(No checks .*\n)?(Log: .*\n)?`)
 
-func (tr *trial) dir() string { return strings.TrimPrefix(tr.Env[len(tr.Env)-1], "DIR=") }
+func (tr *testLoop) dir() string { return strings.TrimPrefix(tr.Env[len(tr.Env)-1], "DIR=") }
 
 const (
 	say  = `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"hello"}]}}'; `
@@ -134,7 +134,7 @@ const (
 func separator(k int) string { return fmt.Sprintf("\n\n%s LOOP %d %s\n", rule, k, rule) }
 
 func TestPlanRunsExactlyNTimes(t *testing.T) {
-	tr := newTrial(t, agent.Plan, say, nil)
+	tr := newTestLoop(t, agent.Plan, say, nil)
 	tr.MaxIterations = 2
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -143,8 +143,8 @@ func TestPlanRunsExactlyNTimes(t *testing.T) {
 }
 
 func TestBuildReleasesBetweenTheChecks(t *testing.T) {
-	b := &ledger{statuses: []Status{{Open: 1}, {}}, held: []string{"a/1", "b/2"}}
-	tr := newTrial(t, agent.Build, say, b)
+	b := &listBacklog{statuses: []Status{{Open: 1}, {}}, held: []string{"a/1", "b/2"}}
+	tr := newTestLoop(t, agent.Build, say, b)
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
@@ -155,7 +155,7 @@ func TestBuildReleasesBetweenTheChecks(t *testing.T) {
 }
 
 func TestBuildDoesNotStartWhenComplete(t *testing.T) {
-	tr := newTrial(t, agent.Build, "", &ledger{statuses: []Status{{Done: 2}}})
+	tr := newTestLoop(t, agent.Build, "", &listBacklog{statuses: []Status{{Done: 2}}})
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
@@ -164,7 +164,7 @@ func TestBuildDoesNotStartWhenComplete(t *testing.T) {
 }
 
 func TestBlockedTasksAreNotComplete(t *testing.T) {
-	tr := newTrial(t, agent.Build, "", &ledger{statuses: []Status{{Done: 1, Blocked: 2}}})
+	tr := newTestLoop(t, agent.Build, "", &listBacklog{statuses: []Status{{Done: 1, Blocked: 2}}})
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, Unfinished)
 	assert.Error(t, err, "only blocked tasks are left: 2")
@@ -172,9 +172,9 @@ func TestBlockedTasksAreNotComplete(t *testing.T) {
 }
 
 func TestBuildContinuesWithoutBacklog(t *testing.T) {
-	for name, b := range map[string]*ledger{"none": nil, "unreadable": {}} {
+	for name, b := range map[string]*listBacklog{"none": nil, "unreadable": {}} {
 		t.Run(name, func(t *testing.T) {
-			tr := newTrial(t, agent.Build, say, b)
+			tr := newTestLoop(t, agent.Build, say, b)
 			tr.MaxIterations = 2
 			report, err := Run(t.Context(), tr.Options)
 			assert.NilError(t, err)
@@ -201,7 +201,7 @@ func TestFailingRuns(t *testing.T) {
 		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, "last"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tr := newTrial(t, agent.Build, script(tc.program), &ledger{statuses: []Status{open}})
+			tr := newTestLoop(t, agent.Build, script(tc.program), &listBacklog{statuses: []Status{open}})
 			tr.MaxIterations = 5
 			report, err := Run(t.Context(), tr.Options)
 			if tc.want == "" {
@@ -224,7 +224,7 @@ func TestFailingRuns(t *testing.T) {
 }
 
 func TestFailingRunsWithProgressContinue(t *testing.T) {
-	tr := newTrial(t, agent.Plan, "exit 1", nil)
+	tr := newTestLoop(t, agent.Plan, "exit 1", nil)
 	tr.MaxIterations = 5
 	commits := 0
 	tr.Head = func(context.Context) string { commits++; return fmt.Sprint(commits) }
@@ -235,15 +235,15 @@ func TestFailingRunsWithProgressContinue(t *testing.T) {
 }
 
 func TestMissingProgram(t *testing.T) {
-	report, err := Run(t.Context(), newTrial(t, agent.Build, "", nil).Options)
+	report, err := Run(t.Context(), newTestLoop(t, agent.Build, "", nil).Options)
 	assert.Equal(t, report.Stop, Failed)
 	assert.Error(t, err, "preparing the agent: no program")
 }
 
 func TestPausesWhileOthersHoldAllTasks(t *testing.T) {
-	s := newShelf(t)
+	s := newFileBacklog(t)
 	s.tasks["a"] = Task{Status: statusActive, Assignee: "other"} // its lease has run out
-	tr := newShelfTrial(t, say, s)
+	tr := newFileLoop(t, say, s)
 	tr.MaxIterations = 2
 	start := time.Now()
 	_, err := Run(t.Context(), tr.Options)
@@ -284,8 +284,8 @@ func TestSignals(t *testing.T) {
 		{"terminate while waiting", stubborn, []os.Signal{os.Interrupt, syscall.SIGTERM}, waiting},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
-			tr := newTrial(t, agent.Build, tc.program, b)
+			b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			tr := newTestLoop(t, agent.Build, tc.program, b)
 			var report Report
 			var err error
 			ended := make(chan struct{})
@@ -304,7 +304,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestSignalBetweenRuns(t *testing.T) {
-	tr := newTrial(t, agent.Build, "touch $DIR/ran", &ledger{statuses: []Status{{Open: 1}}})
+	tr := newTestLoop(t, agent.Build, "touch $DIR/ran", &listBacklog{statuses: []Status{{Open: 1}}})
 	tr.signals <- os.Interrupt
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -314,8 +314,8 @@ func TestSignalBetweenRuns(t *testing.T) {
 }
 
 func TestClosedOutputEndsTheLoop(t *testing.T) {
-	b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
-	tr := newTrial(t, agent.Build, "trap '' TERM INT; "+say+"while :; do sleep 0.05; done", b)
+	b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+	tr := newTestLoop(t, agent.Build, "trap '' TERM INT; "+say+"while :; do sleep 0.05; done", b)
 	r, w := io.Pipe()
 	assert.NilError(t, r.CloseWithError(syscall.EPIPE))
 	tr.Stdout = w
@@ -326,7 +326,7 @@ func TestClosedOutputEndsTheLoop(t *testing.T) {
 }
 
 func TestAgentInputAndErrors(t *testing.T) {
-	tr := newTrial(t, agent.Plan, `cat >$DIR/input; echo oops >&2`, nil)
+	tr := newTestLoop(t, agent.Plan, `cat >$DIR/input; echo oops >&2`, nil)
 	tr.MaxIterations = 1
 	_, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -337,8 +337,8 @@ func TestAgentInputAndErrors(t *testing.T) {
 }
 
 func TestTimeoutEndsTheLoop(t *testing.T) {
-	b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a/1"}}
-	tr := newTrial(t, agent.Build, `trap "" INT TERM; (sleep 100; touch $DIR/late) & `+say+`sleep 100`, b)
+	b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a/1"}}
+	tr := newTestLoop(t, agent.Build, `trap "" INT TERM; (sleep 100; touch $DIR/late) & `+say+`sleep 100`, b)
 	tr.Timeout = 300 * time.Millisecond
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, TimedOut)
@@ -359,8 +359,8 @@ func TestBlockedOutputDoesNotDelayTheEnd(t *testing.T) {
 		{"after its time", "trap '' INT; " + say + "touch $DIR/ready; while :; do sleep 0.05; done", 300 * time.Millisecond, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := &ledger{statuses: []Status{{Open: 1}}, held: []string{"a"}}
-			tr := newTrial(t, agent.Build, script(tc.program), b)
+			b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			tr := newTestLoop(t, agent.Build, script(tc.program), b)
 			_, unread := io.Pipe()
 			tr.Stdout, tr.Timeout = unread, tc.bound
 			done := make(chan error, 1)

@@ -17,10 +17,10 @@ import (
 
 const pricedModel, unpricedModel = "claude-haiku-4-5-20251001", "mine"
 
-// metered returns a trial whose proxy counts the same for each run.
-func metered(t *testing.T, program script, runs int, counts usage.Spent) *trial {
+// metered returns a testLoop whose proxy counts the same for each run.
+func metered(t *testing.T, program script, runs int, counts usage.Spent) *testLoop {
 	t.Helper()
-	tr := newTrial(t, agent.Plan, program, nil)
+	tr := newTestLoop(t, agent.Plan, program, nil)
 	tr.MaxIterations, tr.timing.poll = runs, time.Hour
 	begun := false // the first query of a run only ignores what was before
 	tr.Metered = func(context.Context) (usage.Spent, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // atTerminal runs the loop at a terminal and returns what it shows.
-func atTerminal(t *testing.T, tr *trial) (shown string) {
+func atTerminal(t *testing.T, tr *testLoop) (shown string) {
 	t.Helper()
 	master, tty, err := pty.Open()
 	assert.NilError(t, err)
@@ -50,7 +50,7 @@ func (b both) Write(p []byte) (int, error) {
 }
 
 func TestTerminalShowsTheRunsInTheirOwnForm(t *testing.T) {
-	tr := newShelfTrial(t, say+`echo '{"type":"result","subtype":"success","num_turns":1}'; test -e $DIR/failed || { touch $DIR/failed; exit 3; }; touch $SHELF/a`, newShelf(t, "a"))
+	tr := newFileLoop(t, say+`echo '{"type":"result","subtype":"success","num_turns":1}'; test -e $DIR/failed || { touch $DIR/failed; exit 3; }; touch $BACKLOG/a`, newFileBacklog(t, "a"))
 	shown := atTerminal(t, tr)
 	for _, want := range []string{
 		"── Run 1 ───", "\nhello\n✗ Iteration 1: failed | ", "Warning: the agent exited with code 3",
@@ -68,7 +68,7 @@ func TestTerminalShowsTheRunsInTheirOwnForm(t *testing.T) {
 }
 
 func TestTerminalDoesNotClaimThatNoTasksAreComplete(t *testing.T) {
-	tr := newTrial(t, "build", "", &ledger{statuses: []Status{{}}})
+	tr := newTestLoop(t, "build", "", &listBacklog{statuses: []Status{{}}})
 	shown := atTerminal(t, tr)
 	assert.Check(t, cmp.Contains(shown, "Warning: the backlog has no tasks\n"))
 	assert.Check(t, !strings.Contains(shown, "complete"))

@@ -12,14 +12,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 )
 
-// asking is a backlog whose agent asks about each task before it can finish it, except
+// questionBacklog is a backlog whose agent asks about each task before it can finish it, except
 // the last one.
-type asking struct {
-	*shelf
+type questionBacklog struct {
+	*fileBacklog
 	last string
 }
 
-func (b asking) ApplyDefaults(ctx context.Context) (slugs []string, err error) {
+func (b questionBacklog) ApplyDefaults(ctx context.Context) (slugs []string, err error) {
 	all, err := b.Tasks(ctx)
 	for slug, task := range all {
 		if all[b.last].Status == statusDone && task.Question != nil {
@@ -31,8 +31,8 @@ func (b asking) ApplyDefaults(ctx context.Context) (slugs []string, err error) {
 	return slugs, err
 }
 
-func (b asking) Tasks(ctx context.Context) (map[string]Task, error) {
-	all, err := b.shelf.Tasks(ctx)
+func (b questionBacklog) Tasks(ctx context.Context) (map[string]Task, error) {
+	all, err := b.fileBacklog.Tasks(ctx)
 	all = maps.Clone(all)
 	for slug, task := range all {
 		if slug != b.last && task.Status == statusDone && task.Question == nil && len(task.Answered) == 0 {
@@ -43,7 +43,7 @@ func (b asking) Tasks(ctx context.Context) (map[string]Task, error) {
 	return all, err
 }
 
-func (b asking) Status(ctx context.Context) (status Status, err error) {
+func (b questionBacklog) Status(ctx context.Context) (status Status, err error) {
 	all, err := b.Tasks(ctx)
 	for _, task := range all {
 		switch task.Status {
@@ -61,8 +61,8 @@ func (b asking) Status(ctx context.Context) (status Status, err error) {
 var noon = time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
 
 func TestLoopEndsWhenOnlyQuestionsAreLeft(t *testing.T) {
-	tr := newShelfTrial(t, `if test -e $DIR/asked; then touch $SHELF/b; else touch $DIR/asked $SHELF/a; fi`, newShelf(t, "a", "b"))
-	tr.Backlog = asking{shelf: tr.Backlog.(*shelf)}
+	tr := newFileLoop(t, `if test -e $DIR/asked; then touch $BACKLOG/b; else touch $DIR/asked $BACKLOG/a; fi`, newFileBacklog(t, "a", "b"))
+	tr.Backlog = questionBacklog{fileBacklog: tr.Backlog.(*fileBacklog)}
 	tr.Bounds = config.Loop{MaxFailures: 1}
 	lines, report, last := logged(t, tr)
 	assert.Equal(t, report.Stop, Questions)
@@ -80,9 +80,9 @@ func TestLoopEndsWhenOnlyQuestionsAreLeft(t *testing.T) {
 
 func TestNextRunGetsTheDefaultAnswer(t *testing.T) {
 	var notes []string
-	tr := newShelfTrial(t, "", newShelf(t, "a", "b"))
-	tr.Agent = listener{`test -e $DIR/asked && touch $SHELF/b; touch $DIR/asked $SHELF/a`, &notes}
-	tr.Backlog = asking{shelf: tr.Backlog.(*shelf), last: "b"}
+	tr := newFileLoop(t, "", newFileBacklog(t, "a", "b"))
+	tr.Agent = noteAgent{`test -e $DIR/asked && touch $BACKLOG/b; touch $DIR/asked $BACKLOG/a`, &notes}
+	tr.Backlog = questionBacklog{fileBacklog: tr.Backlog.(*fileBacklog), last: "b"}
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)

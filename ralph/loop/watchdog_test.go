@@ -12,7 +12,7 @@ import (
 )
 
 func TestWatchdogIsArmedForEachRun(t *testing.T) {
-	tr := newTrial(t, agent.Plan, "true", nil)
+	tr := newTestLoop(t, agent.Plan, "true", nil)
 	tr.MaxIterations, tr.Timeout = 2, time.Hour
 	var armed []time.Duration
 	tr.Watchdog = func(d time.Duration) error {
