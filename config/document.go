@@ -47,6 +47,7 @@ type part struct {
 // assignment is one "key = value" of a document, or one table header.
 type assignment struct {
 	key   []part
+	table int // how many parts of the key are of its table, before it
 	value node
 }
 
@@ -61,9 +62,10 @@ func join(key []part) string {
 	return strings.Join(names, ".")
 }
 
-// at is where the assignment's last key stands.
+// at is the position of the key as written, without its table.
 func (a assignment) at() span {
-	return span{a.key[0].at.start, a.key[len(a.key)-1].at.end}
+	last := len(a.key) - 1
+	return span{a.key[min(a.table, last)].at.start, a.key[last].at.end}
 }
 
 // node is a value with its place. Table headers and inline tables are tables
@@ -124,7 +126,7 @@ func (d document) decodes() error {
 // appendKeyValue appends an assignment below table; an inline table's content
 // follows it.
 func appendKeyValue(found []assignment, table []part, keyValue *unstable.Node) []assignment {
-	a := assignment{key: parts(table, keyValue.Key()), value: value(keyValue.Value())}
+	a := assignment{key: parts(table, keyValue.Key()), table: len(table), value: value(keyValue.Value())}
 	found = append(found, a)
 	if a.value.kind == unstable.InlineTable {
 		children := keyValue.Value().Children()
