@@ -35,12 +35,12 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                name + " [ARG...]",
 		Short:              short,
-		Long:               help.Text(name),
+		Long:               help.OnHost(name),
 		DisableFlagParsing: true,
 		ValidArgsFunction:  d.completeForwarded(name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
-				_, err := fmt.Fprint(d.cli.Out(), help.Text(name))
+				_, err := fmt.Fprint(d.cli.Out(), help.OnHost(name))
 				return err
 			}
 			if name == host.TaskCommand && len(args) > 0 {
@@ -62,7 +62,7 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 		},
 	}
 	cmd.SetHelpFunc(func(*cobra.Command, []string) {
-		_, _ = fmt.Fprint(d.cli.Out(), help.Text(name))
+		_, _ = fmt.Fprint(d.cli.Out(), help.OnHost(name))
 	})
 	return cmd
 }

@@ -38,7 +38,7 @@ func TestMistypedCommandsAreSuggested(t *testing.T) {
 
 func TestHelpCommand(t *testing.T) {
 	for line, want := range map[string]string{
-		"help": "Run a coding agent in a sandbox", "help build": "ralph build [options]", "help task list": "ralph task <command>",
+		"help": "Run a coding agent in a sandbox", "help build": "Usage: docker ralph build [options]", "help task list": "Usage: docker ralph task <command>",
 		"help network ls": "List the rules of the network policy",
 	} {
 		var out strings.Builder
@@ -49,5 +49,6 @@ func TestHelpCommand(t *testing.T) {
 		root.SetArgs(strings.Fields(line))
 		assert.NilError(t, root.Execute())
 		assert.Assert(t, strings.Contains(out.String(), want), out.String())
+		assert.Assert(t, !strings.Contains(out.String(), "docker docker"))
 	}
 }

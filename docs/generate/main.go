@@ -55,7 +55,7 @@ func generate(target string) error {
 	root := &cobra.Command{Use: "docker [OPTIONS] COMMAND", DisableAutoGenTag: true}
 	ralph := plugin.NewRootCommand(dockerCLI, nil, "")
 	for _, cmd := range ralph.Commands() {
-		if text := help.Text(cmd.Name()); text != "" {
+		if text := help.OnHost(cmd.Name()); text != "" {
 			cmd.Long = "```text\n" + text + "```"
 		}
 	}

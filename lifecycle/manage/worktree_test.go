@@ -251,6 +251,7 @@ func TestWorktreesShareApprovals(t *testing.T) {
 	var untrusted *config.UntrustedError
 	assert.Assert(t, errors.As(configure(path), &untrusted))
 	h.Stdout = io.Discard
+	assert.ErrorContains(t, approval.Trust(t.Context(), h, false), "refusing to approve without confirmation") // no terminal
 	assert.NilError(t, approval.Trust(t.Context(), h, true))
 	assert.NilError(t, configure(path))
 	_, err = gitrepo.Detect(t.Context(), forged, h.Getenv)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/moby/term"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
@@ -33,7 +34,7 @@ func (o Options) shell(ctx context.Context, args []string) int {
 	case len(args) > 0 && args[0] == "--":
 		args = args[1:]
 	case len(args) > 0 && strings.HasPrefix(args[0], "-"):
-		o.complain(fmt.Sprintf("unknown option '%s'\nRun 'ralph shell --help' for usage", args[0]))
+		o.fail(hint.Wrap(fmt.Errorf("unknown option '%s'", args[0]), "list the options with --help"))
 		return exitFailure
 	}
 	return o.withSession(ctx, func(s *session) (int, error) {

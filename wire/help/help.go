@@ -2,7 +2,11 @@
 // host and ralph in the sandbox.
 package help
 
-import "embed"
+import (
+	"embed"
+
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+)
 
 //go:embed *.txt
 var texts embed.FS
@@ -15,4 +19,11 @@ func Text(command string) string {
 		return ""
 	}
 	return string(b)
+}
+
+var ralphCommand = lazyregexp.New(`(docker )?\bralph (plan|build|run|shell|task)\b`)
+
+// OnHost returns the help of a command as "docker ralph" prints it.
+func OnHost(command string) string {
+	return ralphCommand().ReplaceAllString(Text(command), "docker ralph $2")
 }

@@ -5,6 +5,8 @@ package runflags
 import (
 	"fmt"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Flags are the flags of "ralph run".
@@ -48,8 +50,10 @@ func Parse(args []string) (Flags, error) {
 			f.Danger = true
 		case (flag == "--help" || flag == "-h") && !joined:
 			f.Help = true
+		case !strings.HasPrefix(flag, "-"):
+			err = hint.Wrap(fmt.Errorf("unexpected argument '%s'", flag), "pass a prompt with -p")
 		default:
-			err = fmt.Errorf("unknown option '%s'\nRun 'ralph run --help' for usage", flag)
+			err = hint.Wrap(fmt.Errorf("unknown option '%s'", flag), "list the options with --help")
 		}
 		if err != nil {
 			return f, err

@@ -25,7 +25,7 @@ func TestParse(t *testing.T) {
 		{"empty prompt", []string{"-p", ""}, Flags{}, "-p requires a value that is not empty"},
 		{"no model", []string{"--model"}, Flags{}, "--model requires a value"},
 		{"unknown", []string{"--shell"}, Flags{}, "unknown option '--shell'"},
-		{"a word", []string{"hello"}, Flags{}, "unknown option 'hello'"},
+		{"a word", []string{"hello"}, Flags{}, "unexpected argument 'hello'"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Parse(tc.args)

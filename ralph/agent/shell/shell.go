@@ -98,7 +98,7 @@ func (a *Agent) claim(ctx context.Context) (backlog.Task, error) {
 func (a *Agent) work(ctx context.Context, task backlog.Task) (commit string, err error) {
 	if len(task.Steps) == 0 {
 		return "", &failure{"the task has no steps, and the shell agent does nothing but run steps. " +
-			"Add some: ralph task update " + agent.ShellQuote(task.Slug) + ` --steps '["command"]'`}
+			"Add some: docker ralph task update " + agent.ShellQuote(task.Slug) + ` --steps '["command"]'`}
 	}
 	stop := a.keepLease(ctx, task.Slug)
 	defer stop()

@@ -145,7 +145,7 @@ func TestBuildFailures(t *testing.T) {
 		steps []string
 		want  string
 	}{
-		{"no steps", nil, `the task has no steps, and the shell agent does nothing but run steps. Add some: ralph task update a --steps '["command"]'`},
+		{"no steps", nil, `the task has no steps, and the shell agent does nothing but run steps. Add some: docker ralph task update a --steps '["command"]'`},
 		{
 			"exit code",
 			[]string{"echo kept >kept", "echo why; printf '\\033[31mred\\033[0m' >&2; exit 3", "echo never >never"},
