@@ -25,6 +25,8 @@ var floors = []string{
 	"lifecycle/backlogs",
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",
+	"lifecycle/watch",
+	"lifecycle/dashboard",
 	"plugin",
 	"ralph/prices ralph/sysinfo",
 	"ralph/backlog ralph/guest",

@@ -60,6 +60,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newCleanCommand(d),
 		hiddenAs(newCleanCommand(d), "reset"),
 		newLogsCommand(d),
+		newServeCommand(d),
+		newReportCommand(d),
 		newAttachCommand(d),
 		newForwardedCommand(d, runCommand, "Start the agent's interface or ask it a question"),
 		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),

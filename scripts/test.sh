@@ -10,6 +10,7 @@
 #   RALPH_TEST_BASE          image with git, in both engines
 #   RALPH_TEST_CLAUDE_BASE   the same with the real Claude Code CLI
 #   RALPH_TEST_AGENTS        directory of further real agents
+#   RALPH_TEST_BROWSER       a headless browser
 #   RALPH_TEST_PLUGIN        the docker-ralph under test
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
@@ -21,6 +22,8 @@ cd "$SCRIPTS/.."
 need_go
 # gcc is for the race detector, openssh-client for tests that sign commits.
 apt_install gcc libc6-dev git ca-certificates openssh-client
+RALPH_TEST_BROWSER=$("$SCRIPTS/browser.sh")
+export RALPH_TEST_BROWSER
 
 started=$SECONDS
 # The engines run for minutes only: do not spend CPU time on garbage collection.

@@ -1,0 +1,134 @@
+// Package dashboard shows sandboxes and their loops in a browser: a local server, and the same page
+// as a standalone file.
+//
+// What it shows is written in sandboxes and untrusted. The page puts it into the document as text
+// only, never as markup, and its content security policy allows no other script and no other host.
+package dashboard
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+const (
+	// stateAge is how old the state of the sandboxes may be.
+	stateAge = 2 * time.Second
+	// maxEvents bounds the events of a loop on the page.
+	maxEvents = 20_000
+	// maxOutput bounds the shown output of a run, in bytes.
+	maxOutput = 256 << 10
+	// maxMatches bounds the results of a search.
+	maxMatches = 200
+)
+
+// source reads what the page shows.
+type source struct {
+	host    host.Host
+	opts    watch.Options
+	collect func(context.Context, host.Host, watch.Options) (watch.State, error)
+
+	mu    sync.Mutex
+	state watch.State
+}
+
+func newSource(h host.Host, all bool) *source {
+	return &source{host: h, opts: watch.Options{All: all}, collect: watch.Collect}
+}
+
+// State returns the state of the sandboxes, which is at most [stateAge] old.
+func (s *source) State(ctx context.Context) (watch.State, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.state.Time) < stateAge {
+		return s.state, nil
+	}
+	state, err := s.collect(ctx, s.host, s.opts)
+	if err == nil {
+		s.state = state
+	}
+	return state, err
+}
+
+// loop is an open loop of the page.
+type loop struct {
+	watch.Log
+	worktree watch.Worktree
+	loop     watch.Loop
+}
+
+// open opens the log of a loop. Only keys of the state are valid: a request never contains a path.
+func (s *source) open(ctx context.Context, key string) (loop, error) {
+	state, err := s.State(ctx)
+	if err != nil {
+		return loop{}, err
+	}
+	w, l, err := state.Find(key)
+	if err != nil {
+		return loop{}, err
+	}
+	log, err := w.Open(l)
+	return loop{log, w, l}, err
+}
+
+// backlog is the copy of a backlog on the page.
+type backlog struct {
+	Tasks []backlogs.Task `json:"tasks"`
+	Taken time.Time       `json:"taken"`
+	Error string          `json:"error,omitempty"`
+}
+
+// backlogOf returns the backlog of a branch's newest loop, and none for an older one, which had
+// another.
+func (s *source) backlogOf(l loop) backlog {
+	if l.worktree.Loops[0].Key != l.loop.Key {
+		return backlog{}
+	}
+	tasks, taken, err := l.worktree.Tasks(s.host)
+	if err != nil {
+		return backlog{Error: err.Error()}
+	}
+	return backlog{Tasks: tasks, Taken: taken}
+}
+
+// output is the output of a run on the page.
+type output struct {
+	Run  int    `json:"run"`
+	Text string `json:"text"`
+	// Skipped says that the beginning is missing.
+	Skipped bool `json:"skipped,omitempty"`
+}
+
+// outputOf returns the end of the output of a run.
+func outputOf(l loop, run, limit int) (output, error) {
+	text, skipped, err := watch.OutputOf(run).Next(l.Log, limit)
+	return output{run, text, skipped}, err
+}
+
+// commitsOf returns the commits between which a run has worked, as the log says: not trusted, and
+// empty without commits.
+func commitsOf(events []runlog.Event, run int) (base, head string) {
+	start := ""
+	for _, e := range events {
+		switch d := e.Data.(type) {
+		case *runlog.RunStart:
+			if d.N == run {
+				start = d.Commit
+			}
+		case *runlog.RunEnd:
+			if d.N == run && d.Commit != "" {
+				base, head = start, d.Commit
+				if base == "" && d.Commits > 0 {
+					base = d.Commit + "~" + strconv.Itoa(d.Commits)
+				}
+			}
+		}
+	}
+	return base, head
+}

@@ -1,0 +1,33 @@
+package plugin
+
+import (
+	"github.com/docker/cli/cli"
+	"github.com/spf13/cobra"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/dashboard"
+)
+
+func newServeCommand(d dispatcher) *cobra.Command {
+	var opts dashboard.ServeOptions
+	cmd := &cobra.Command{
+		Use:   "serve [OPTIONS]",
+		Short: "Show sandboxes and loops in a browser",
+		Long: `Serve a web page with the sandboxes of this repository: tasks, runs, costs, diffs
+and live output. It prints the URL of the page, which works on this machine only and
+until the command ends.`,
+		Args:              cli.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			h, err := d.host(cmd, cmd.Name())
+			if err != nil {
+				return err
+			}
+			return dashboard.Serve(cmd.Context(), h, opts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
+	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:0", "Loopback address and port to listen on; port 0 is a free one")
+	_ = cmd.RegisterFlagCompletionFunc("listen", cobra.NoFileCompletions)
+	return cmd
+}
