@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,4 +110,43 @@ func TestLoopLogsItsEvents(t *testing.T) {
 	assert.Equal(t, last.Now.Run.Tokens.Total(), int64(50))
 	assert.Equal(t, last.Now.Counts, runlog.Counts{Done: 1})
 	assert.Check(t, !last.Now.LastOutput.IsZero())
+}
+
+func TestResumedLoopLogsWhyAndContinuesItsFigures(t *testing.T) {
+	tr := newFileLoop(t, finish+`touch $BACKLOG/a`, newFileBacklog(t, "a"))
+	cost := 0.5
+	tr.Resumed, tr.Earlier = "--resume", []runlog.Iteration{{N: 1, Outcome: "interrupted", CostUSD: &cost}}
+	lines, _, last := logged(t, tr)
+	assert.DeepEqual(t, lines, []string{
+		"resume --resume", "working", "run 2 at c0ffee", "run 2 done, 0 checks, 0 retries", `task a "" done`, "loop.end",
+	})
+	assert.Equal(t, *last.Now.Run.CostUSD, 0.85)
+	assert.Equal(t, *last.Now.Loop.CostUSD, 1.35)
+}
+
+// trigger is an output that calls do when a text is written.
+type trigger struct {
+	io.Writer
+	text string
+	do   func()
+}
+
+func (w trigger) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), w.text) {
+		w.do()
+	}
+	return w.Writer.Write(p)
+}
+
+func TestLoopLogsWhatItWaitsFor(t *testing.T) {
+	tr := newFileLoop(t, `echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","rateLimitType":"five_hour"}}'; exit 1`, newFileBacklog(t, "a"))
+	finish := make(chan os.Signal, 1)
+	tr.Finish = finish
+	tr.Stdout = trigger{&tr.out, "Waiting 1m0s", func() { finish <- os.Interrupt }}
+	lines, report, _ := logged(t, tr)
+	assert.Equal(t, report.Stop, Stopped)
+	assert.DeepEqual(t, lines, []string{
+		"start build claude main, 1 open", "working", "run 1 at c0ffee", "rate_limited five hour limit reached",
+		"run 1 rate limited, 0 checks, 0 retries", "rate_limited five hour limit reached", "loop.end",
+	})
 }

@@ -250,6 +250,8 @@ func TestRecoverLogsTheInterruptedRun(t *testing.T) {
 		assert.Equal(t, len(all), 2)
 		assert.Equal(t, all[1].Reason, "the sandbox was killed")
 		assert.DeepEqual(t, all[1].Tasks, []string{"a/02", "a/03"})
+		logged, _ := readEvents(t, findAny(t, top), 0)
+		assert.DeepEqual(t, logged[1:], []Data{&RunEnd{all[1]}})
 		assert.DeepEqual(t, all[1].Done, []string{"a/03"})
 		assert.Equal(t, l.Loop.Started, noon)
 		assert.Equal(t, l.Loop.Stop, "", "not stopped")
