@@ -13,11 +13,11 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// byHand are commands that go behind docker-ralph's back where it has one of its
-// own: commits could be lost, or somebody else's sandbox.
+// byHand matches commands of docker that bypass docker-ralph: they could lose commits,
+// or the sandbox of another branch.
 var byHand = regexp.MustCompile(`docker (rm|stop|unpause|volume rm)\b`)
 
-// No message has the user do by hand what a command of docker-ralph does.
+// No message advises a docker command where docker-ralph has one.
 func TestMessagesAdviseOurOwnCommands(t *testing.T) {
 	looked := 0
 	for _, dir := range []string{"../lifecycle", "../plugin", "../projectimage", "../ralph", "../config"} {

@@ -34,21 +34,21 @@ func (d dispatcher) completeForwarded(name string) cobra.CompletionFunc {
 	}
 }
 
-// plainWord reports whether a word can be offered to every shell. Who makes a branch
-// or a task may be an agent, and completion scripts of some versions have the
-// shell expand what they are offered: it would run a command that a name holds.
+// plainWord reports whether a word is safe in every shell. An agent can name branches
+// and tasks, and completion scripts of some versions let the shell expand the words:
+// it would run a command in a name.
 func plainWord(word string) bool {
 	return word != "" && len(word) <= wordMax && !strings.ContainsRune("-=%+", rune(word[0])) &&
 		!strings.ContainsFunc(word, func(r rune) bool { return !isLetter(r) && !strings.ContainsRune("_./@:+-=,%", r) })
 }
 
-// wordMax bounds a word that is offered, in bytes.
+// wordMax is the maximum length of an offered word, in bytes.
 const wordMax = 200
 
 func isLetter(r rune) bool { return unicode.In(r, unicode.Letter, unicode.Mark, unicode.Number) }
 
-// plainText is a stranger's text as a description, without what any shell could
-// expand.
+// plainText returns untrusted text as a description, without characters that a shell
+// could expand.
 func plainText(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -61,7 +61,7 @@ func plainText(text string) string {
 	}, text)
 }
 
-// plainWords are those that can be offered.
+// plainWords returns the words that are safe in every shell.
 func plainWords(words []string) []string {
 	return slices.DeleteFunc(words, func(word string) bool { return !plainWord(word) })
 }

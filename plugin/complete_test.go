@@ -15,7 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
-func TestWordsThatNoShellExpandsAreOffered(t *testing.T) {
+func TestOfferedWordsAreSafeInShells(t *testing.T) {
 	for word, plain := range map[string]bool{
 		"auth/02": true, "größer": true, "v1.2_x:y@z": true, "feature/a-b": true, "a=b": true,
 		"": false, "-rf": false, "=ls": false, "a b": false, "a\tb": false, "a\nb": false, "\xff": false,
@@ -28,7 +28,7 @@ func TestWordsThatNoShellExpandsAreOffered(t *testing.T) {
 	assert.DeepEqual(t, plainWords([]string{"main", "$(id)", "x/y"}), []string{"main", "x/y"})
 }
 
-func TestDescriptionsHaveNothingToExpand(t *testing.T) {
+func TestDescriptionsAreSafeInShells(t *testing.T) {
 	assert.Equal(t, plainText("Don't lose größe (again): 50%!"), "Don’t lose größe (again): 50%!")
 	assert.Equal(t, plainText("a $(id) `id` \\ <(id) {a} \"b\" ~ ; & | \x1b[2J\tz"), "a ·(id) ·id· · ·(id) ·a· ·b· · · · · ·[2J·z")
 }

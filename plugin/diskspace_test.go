@@ -12,7 +12,7 @@ import (
 )
 
 // The errors are a file's, git's and an engine's.
-func TestAFullDiskComesWithARemedy(t *testing.T) {
+func TestFullDiskHint(t *testing.T) {
 	for _, err := range []error{
 		fmt.Errorf("writing the run record: %w", syscall.ENOSPC),
 		errors.New("git unpack-objects: unable to write loose object file: No space left on device"),

@@ -18,8 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// requireDocker makes sure that there is a Docker CLI. One that has started
-// us is enough.
+// requireDocker checks that there is a Docker CLI, unless it started this plugin.
 func requireDocker() error {
 	if plugin.RunningStandalone() && dockerProgram() == "" {
 		return hint.Wrap(errors.New("the docker command is not on PATH"), "install Docker Engine (https://docs.docker.com/engine/install/) or Docker Desktop")
@@ -27,9 +26,9 @@ func requireDocker() error {
 	return nil
 }
 
-// dockerProgram is the Docker CLI that has started us, or else the one on PATH;
-// empty if there is none. When it has us complete a command line, the Docker CLI
-// names us instead of itself.
+// dockerProgram returns the Docker CLI that started this plugin, or else the one on
+// PATH, or "". For completion, the Docker CLI passes the plugin's path instead of its
+// own.
 func dockerProgram() string {
 	if path := os.Getenv(metadata.ReexecEnvvar); path != "" && !isOurselves(path) {
 		return path
@@ -54,8 +53,8 @@ func isOurselves(path string) bool {
 	return err == nil && os.SameFile(ours, theirs)
 }
 
-// hasPlugin reports whether Docker finds a plugin of that name. It has found this one
-// in one of its folders, wherever those are.
+// hasPlugin reports whether Docker finds a plugin of that name, possibly in the
+// directory of this one.
 func hasPlugin(cli config.Provider, name string) bool {
 	_, err := manager.GetPlugin(name, cli, &cobra.Command{})
 	if !errdefs.IsNotFound(err) {
@@ -66,9 +65,8 @@ func hasPlugin(cli config.Provider, name string) bool {
 	return err == nil
 }
 
-// dockerGlobals are the options that the Docker CLI was given which say where
-// its configuration and its engine are. They were parsed by another set of
-// flags, so that this one knows them only by what they have in common.
+// dockerGlobals returns the options of the Docker CLI for its configuration and engine.
+// Another flag set has parsed them; the root command shares its flags.
 func dockerGlobals(cmd *cobra.Command) []string {
 	var globals []string
 	cmd.Root().Flags().VisitAll(func(f *pflag.Flag) {
@@ -93,10 +91,10 @@ func ourselves(cfg *configfile.ConfigFile, globals []string, command string) []s
 	return append(args, "--config="+filepath.Dir(cfg.GetFilename()), "ralph", command)
 }
 
-// stateDir is the plugin's folder below Docker's configuration folder.
+// stateDir returns the plugin's directory in Docker's configuration directory.
 func stateDir(cfg *configfile.ConfigFile) string {
 	dir := filepath.Join(filepath.Dir(cfg.GetFilename()), "ralph")
-	if abs, err := filepath.Abs(dir); err == nil { // DOCKER_CONFIG need not be, but what is mounted has to
+	if abs, err := filepath.Abs(dir); err == nil { // DOCKER_CONFIG can be relative; mounts cannot
 		return abs
 	}
 	return dir

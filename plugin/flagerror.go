@@ -9,12 +9,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// flagExitCode is what docker's own commands exit with after a wrong flag.
+// flagExitCode is the exit code of docker's commands after a wrong flag.
 const flagExitCode = 125
 
-// FlagError gives an invalid flag before a command the same exit code and hint as
-// one after it. Cobra does not call docker's flag error function while it looks for
-// the command.
+// FlagError returns the error of an invalid flag before a command with the exit code and
+// hint of one after it. Cobra does not call docker's flag error function while it looks
+// for the command.
 func FlagError(err error) error {
 	if status, done := errors.AsType[cli.StatusError](err); done {
 		status.Status = plainly(status.Status)
@@ -34,7 +34,7 @@ func FlagError(err error) error {
 	}
 }
 
-// parsing is what Go's functions for numbers begin their errors with.
+// parsing matches the prefix of strconv's errors.
 var parsing = lazyregexp.New(`strconv\.Parse[A-Za-z]+: parsing "(?:[^"\\]|\\.)*": `)
 
 func plainly(message string) string { return parsing().ReplaceAllLiteralString(message, "") }

@@ -20,7 +20,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
-// dispatcher is what the forwarded commands have in common.
+// dispatcher runs commands with the options before them.
 type dispatcher struct {
 	cli        command.Cli
 	interrupts *Interrupts
@@ -28,9 +28,8 @@ type dispatcher struct {
 	version    string
 }
 
-// newForwardedCommand makes a command whose arguments are not ours: they go
-// to ralph in the sandbox as they are. Only help right after the command is
-// answered here, from the text that ralph would print.
+// newForwardedCommand returns a command whose arguments ralph in the sandbox parses. Help
+// right after the command is printed here.
 func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                name + " [ARG...]",
@@ -152,8 +151,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 		Credentials:   authprovider.LoadAuthConfig(cfg),
 		Progress:      projectimage.Progress{Mode: mode, Out: progressOut(d.cli)},
 		ProxyArgs:     func(engine string) map[string]*string { return cfg.ParseProxyConfig(engine, nil) },
-		// The files that the Docker CLI's streams wrap: programs of others can
-		// be given nothing else.
+		// The files that the Docker CLI's streams wrap, for other programs.
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	}
 	if debug.IsEnabled() {
@@ -165,8 +163,8 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 	case d.cli.In().IsTerminal() && (name == "task" || name == shellCommand):
 		h.Stdin = in
 	case d.cli.In().IsTerminal():
-		// Loops read nothing; reading the terminal would stop them in the
-		// background.
+		// Loops read nothing, and reading the terminal in the background would
+		// stop them.
 		h.Stdin = nil
 	}
 	return h, nil
@@ -174,7 +172,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 
 // engine connects to the engine of the current context.
 func (d dispatcher) engine() (host.API, error) {
-	// Client would end the program with a message of its own.
+	// On an error, Client exits the program.
 	if name := d.cli.CurrentContext(); name != command.DefaultContextName {
 		if _, err := d.cli.ContextStore().GetMetadata(name); err != nil {
 			return nil, fmt.Errorf("using the Docker context %q: %w", name, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// newImageCommand makes the commands about the images of sandboxes.
+// newImageCommand returns the commands for the images of sandboxes.
 func newImageCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image COMMAND",
@@ -164,7 +164,7 @@ func (d dispatcher) pruneImages(cmd *cobra.Command, opts pruneOptions) error {
 	return err
 }
 
-// imageHost is the host of a command about images, with a --progress of its own
+// imageHost returns the host of a command for images, with its own --progress
 // unless that is empty.
 func (d dispatcher) imageHost(cmd *cobra.Command, progress string) (host.Host, error) {
 	if progress != "" {

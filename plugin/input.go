@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// input is the user's input, for one reader after the other. A read of a terminal
-// cannot be cancelled: its result goes to the next reader.
+// input is the user's input, for one reader after another. A read of a terminal cannot
+// be cancelled: its result goes to the next reader.
 type input struct {
 	from io.Reader
-	came chan typed // by the only read that is under way
+	came chan typed // from the only pending read
 
 	mu      sync.Mutex
 	reading bool
@@ -26,7 +26,7 @@ func newInput(from io.Reader) *input {
 	return &input{from: from, came: make(chan typed, 1), over: make(chan struct{})}
 }
 
-// take ends the input for everybody who reads it now.
+// take ends the input for the current reader.
 func (in *input) take() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -57,7 +57,7 @@ func (in *input) Read(p []byte) (int, error) {
 	case t := <-in.came:
 		in.mu.Lock()
 		defer in.mu.Unlock()
-		if over != in.over { // it is for the other
+		if over != in.over { // it is for the next reader
 			in.came <- t
 			return 0, io.EOF
 		}
@@ -66,7 +66,7 @@ func (in *input) Read(p []byte) (int, error) {
 	}
 }
 
-// hand hands out what was typed, and the end after that.
+// hand returns the typed data, and then the end.
 func (in *input) hand(p []byte) (int, error) {
 	n := copy(p, in.rest.data)
 	in.rest.data = in.rest.data[n:]

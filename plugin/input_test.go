@@ -12,7 +12,7 @@ import (
 
 // What is typed after another reader has taken over is for that one, although the
 // one before still waits.
-func TestInputIsForTheLastReader(t *testing.T) {
+func TestInputGoesToTheLastReader(t *testing.T) {
 	r, w := io.Pipe()
 	in := newInput(r)
 	first := make(chan string)

@@ -10,14 +10,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
-// The commands that can have the user's terminal to themselves.
+// The interactive commands.
 const (
 	runCommand   = "run"
 	shellCommand = "shell"
 )
 
-// fitStreams gives a command the streams that it needs, and reports whether its
-// output goes on as it is. An agent that is asked once gets no terminal.
+// fitStreams selects the streams of a command, and reports whether its output is passed
+// on unfiltered. An agent with a single prompt gets no terminal.
 func (d dispatcher) fitStreams(h *host.Host, name string, args []string) (raw bool, err error) {
 	switch name {
 	case shellCommand:

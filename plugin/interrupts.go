@@ -28,7 +28,7 @@ type Interrupts struct {
 	survives bool             // a lost terminal is no end
 }
 
-// NewInterrupts begins to catch signals. exit ends the program.
+// NewInterrupts starts catching signals. exit exits the program.
 func NewInterrupts(ctx context.Context, exit func(code int)) *Interrupts {
 	ctx, cancel := context.WithCancel(ctx)
 	i := &Interrupts{ctx: ctx, cancel: cancel, exit: exit, lost: make(chan struct{})}
@@ -69,7 +69,7 @@ func (i *Interrupts) take(sig os.Signal) {
 	case i.forward != nil:
 		select {
 		case i.forward <- sig:
-		default: // more than anybody can need are on their way already
+		default: // enough signals are pending
 		}
 	case i.ctx.Err() != nil:
 		i.exit(ExitCode)
@@ -78,14 +78,13 @@ func (i *Interrupts) take(sig os.Signal) {
 	}
 }
 
-// echo is how long the two ways on which one Ctrl+C can come are apart at
-// most.
+// echo is the maximum time between the signal and the end of the context after one
+// Ctrl+C.
 const echo = 200 * time.Millisecond
 
-// Forward hands signals over from now on, until stop is called. Without a
-// terminal the Docker CLI does not pass a signal on: it ends ctx instead. That
-// counts as a SIGINT, unless the signal itself has come too, as it does when
-// Ctrl+C reaches all processes of a pipeline.
+// Forward delivers signals until stop is called. Without a terminal the Docker CLI ends
+// ctx instead of passing a signal on. That counts as a SIGINT, unless the signal has
+// arrived as well, as when Ctrl+C reaches all processes of a pipeline.
 func (i *Interrupts) Forward(ctx context.Context) (signals <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 4)
 	i.mu.Lock()
@@ -114,10 +113,9 @@ func (i *Interrupts) Forward(ctx context.Context) (signals <-chan os.Signal, sto
 	}
 }
 
-// Explain reports whether err is of a program that was ended by the signal which
-// ends this one too. Who signals a group of processes hits a program that is just
-// being started, and which would leave the group as its first act. We may hear of
-// its end before our own signal.
+// Explain reports whether err is of a program that was terminated by a signal to the
+// whole process group, which also terminates this one. A program that has just been
+// started is still in the group. Its exit may be reported before the signal.
 func (i *Interrupts) Explain(err error) bool {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -141,7 +139,7 @@ func (i *Interrupts) cameWithin(d time.Duration) bool {
 	return !i.last.IsZero() && time.Since(i.last) < d
 }
 
-// lose notes that the terminal is lost. The caller holds the lock.
+// lose records that the terminal is lost. The caller holds the lock.
 func (i *Interrupts) lose() {
 	select {
 	case <-i.lost:
@@ -156,7 +154,7 @@ func (i *Interrupts) Survive(ctx context.Context) (survivor context.Context, los
 	i.mu.Lock()
 	i.survives = true
 	i.mu.Unlock()
-	// The reader of our output can exit before we notice.
+	// The reader of the output can exit first.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	docker := os.Getppid()
 	survivor, cancel := context.WithCancel(context.WithoutCancel(ctx))

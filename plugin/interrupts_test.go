@@ -28,7 +28,7 @@ func TestFirstSignalCancelsSecondEnds(t *testing.T) {
 	assert.Equal(t, <-codes, 130)
 }
 
-func TestSignalsAreHandedOver(t *testing.T) {
+func TestSignalsAreForwarded(t *testing.T) {
 	i, codes := newInterrupts(t)
 	signals, stop := i.Forward(t.Context())
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
@@ -47,7 +47,7 @@ func TestSignalsAreHandedOver(t *testing.T) {
 
 // Without a terminal the Docker CLI ends the context instead of passing the
 // signal on.
-func TestTheEndOfTheContextIsAnInterrupt(t *testing.T) {
+func TestEndOfContextIsAnInterrupt(t *testing.T) {
 	i, _ := newInterrupts(t)
 	ctx, cancel := context.WithCancel(i.Context())
 	signals, stop := i.Forward(ctx)
@@ -57,7 +57,7 @@ func TestTheEndOfTheContextIsAnInterrupt(t *testing.T) {
 }
 
 // Ctrl+C in a pipeline comes both ways, but is one.
-func TestOneInterruptIsHandedOverOnce(t *testing.T) {
+func TestInterruptIsForwardedOnce(t *testing.T) {
 	for _, first := range []string{"signal", "context"} {
 		t.Run(first, func(t *testing.T) {
 			i, _ := newInterrupts(t)
@@ -81,7 +81,7 @@ func TestOneInterruptIsHandedOverOnce(t *testing.T) {
 	}
 }
 
-func TestALostTerminalIsNoEndForWhatSurvivesIt(t *testing.T) {
+func TestLostTerminalDoesNotCancelASurvivor(t *testing.T) {
 	i, codes := newInterrupts(t)
 	ctx, cancel := context.WithCancel(i.Context())
 	survivor, lost := i.Survive(ctx)
@@ -98,7 +98,7 @@ func TestALostTerminalIsNoEndForWhatSurvivesIt(t *testing.T) {
 	assert.Equal(t, len(codes), 0)
 }
 
-func TestASignalEndsWhatSurvivesALostTerminal(t *testing.T) {
+func TestSignalCancelsASurvivor(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		end  func(i *Interrupts, cancel func())
@@ -122,7 +122,7 @@ func TestASignalEndsWhatSurvivesALostTerminal(t *testing.T) {
 	}
 }
 
-func TestALostTerminalEndsOthers(t *testing.T) {
+func TestLostTerminalCancelsOtherCommands(t *testing.T) {
 	i, codes := newInterrupts(t)
 	i.take(syscall.SIGHUP)
 	assert.ErrorIs(t, i.Context().Err(), context.Canceled)
@@ -132,7 +132,7 @@ func TestALostTerminalEndsOthers(t *testing.T) {
 
 // A program that was hit by the signal for its whole group is no failure, also if
 // its end is known before the signal.
-func TestAProgramThatIsEndedWithUs(t *testing.T) {
+func TestExplainProgramTerminatedBySameSignal(t *testing.T) {
 	for _, tc := range []struct {
 		name, script string
 		signal       bool

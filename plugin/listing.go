@@ -8,7 +8,7 @@ import (
 	"github.com/docker/cli/cli/command/formatter"
 )
 
-// listing is how things of one kind are printed.
+// listing is the format of a list.
 type listing[T any] struct {
 	format   string // of the user
 	table    string // of the format "table"
@@ -28,7 +28,7 @@ type noHeader struct{}
 // FullHeader implements [formatter.SubContext].
 func (noHeader) FullHeader() any { return nil }
 
-// write prints things as a JSON list, or as other commands of docker do.
+// write prints a list as JSON, a table or with a template.
 func (l listing[T]) write(out io.Writer, list []T) error {
 	format := l.format
 	switch format {

@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/network"
 )
 
-// newNetworkCommand makes the commands about what a sandbox reaches.
+// newNetworkCommand returns the commands for the network policy.
 func newNetworkCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "network COMMAND",
@@ -113,7 +113,7 @@ of ralph.toml: "example.com", "*.example.com", "example.com:8443", or
 	}
 }
 
-// addFormat gives a command the flag for tables and JSON.
+// addFormat adds the flag for tables and JSON to a command.
 func addFormat(cmd *cobra.Command, format *string) {
 	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))

@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 )
 
-// options are the flags that stand before a forwarded command.
+// options are the flags before a command.
 type options struct {
 	agent, driver, image, base string
 	memory, cpus               string
@@ -60,7 +60,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.SetInterspersed(false)
 }
 
-// choice is a flag that takes one of several words.
+// choice is a flag with one of several values.
 type choice struct {
 	value string
 	among []string
@@ -81,7 +81,7 @@ func (c *choice) Set(value string) error {
 	return nil
 }
 
-// overrides returns the configuration that was given as flags.
+// overrides returns the configuration from flags.
 func (o *options) overrides() config.Overrides {
 	given := func(name string, value *string) *string {
 		if o.flags.Changed(name) {

@@ -16,8 +16,8 @@ import (
 //go:embed root_long.txt
 var rootLong string
 
-// NewRootCommand makes "docker ralph". Its context ends with the first of the
-// interrupts; version is this program's.
+// NewRootCommand returns "docker ralph". The first interrupt cancels its context; version
+// is that of this program.
 func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version string) *cobra.Command {
 	opts := &options{}
 	cmd := &cobra.Command{
@@ -28,7 +28,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		SilenceUsage:     true,
 		SilenceErrors:    true,
 		TraverseChildren: true,
-		// The one place: cobra runs only the nearest of these.
+		// Cobra runs only the nearest of these.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SetContext(interrupts.Context())
 			if err := opts.worktree.elsewhere(cmd); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
-// newSelfTestCommand makes the command that proves this machine.
+// newSelfTestCommand returns the command that checks this machine.
 func newSelfTestCommand(d dispatcher) *cobra.Command {
 	var driver, format string
 	cmd := &cobra.Command{

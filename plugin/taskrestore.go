@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
 
-// restoreWord is the task command that is ours: the copies are on this host.
+// restoreWord is a task command that runs on the host, where the copies are.
 const restoreWord = "restore"
 
 // restoreUsage is the help of "docker ralph task restore".

@@ -14,11 +14,10 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
-// randomName is what --worktree means without a name. No worktree can be called
-// that.
+// randomName is the value of --worktree without a name. It is no valid name.
 const randomName = "(random)"
 
-// worktreeOptions are the flags that say in which worktree a command runs.
+// worktreeOptions are the flags for the worktree of a command.
 type worktreeOptions struct {
 	name   worktreeName
 	branch string
@@ -50,8 +49,7 @@ func (o *worktreeOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.branch, "branch-name", "", "Branch of the worktree, existing or new")
 }
 
-// wanted returns the worktree that a command is to run in; nil for where it was
-// given.
+// wanted returns the worktree for a command; nil for the current one.
 func (o *worktreeOptions) wanted() (*host.Worktree, error) {
 	branch := o.flags.Changed("branch-name")
 	switch {
@@ -69,8 +67,7 @@ func (o *worktreeOptions) wanted() (*host.Worktree, error) {
 	return w, nil
 }
 
-// elsewhere refuses the flags before a command of "docker ralph" that does not
-// run in a worktree of its own.
+// elsewhere refuses the flags before a command that does not run in a worktree.
 func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 	if o.name == "" && !o.flags.Changed("branch-name") {
 		return nil
@@ -86,7 +83,7 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 	return hint.Wrap(fmt.Errorf("--worktree and --branch-name do not work with %q", cmd.CommandPath()), "run it in the worktree")
 }
 
-// newWorktreeCommand makes the commands about worktrees and their sandboxes.
+// newWorktreeCommand returns the commands for worktrees and their sandboxes.
 func newWorktreeCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worktree COMMAND",

@@ -21,8 +21,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// collectAt has garbage collected when the heap has grown by so many per cent. Most
-// commands end before; by default they collect once or twice, for nothing.
+// collectAt is GOGC in percent. Most commands exit before the first collection; with the
+// default they would collect once or twice for nothing.
 const collectAt = 400
 
 func main() {
@@ -38,7 +38,7 @@ func run() int {
 	if version == "" {
 		version = buildVersion()
 	}
-	// What goes wrong with telemetry is for "docker -D" only.
+	// Report errors of telemetry with "docker -D" only.
 	otel.SetErrorHandler(debug.OTELErrorHandler)
 	dockerCLI, err := command.NewDockerCli(command.WithUserAgent("docker-ralph/" + version))
 	if err != nil {
@@ -53,8 +53,8 @@ func run() int {
 	return exitCode(plugin.DiskError(plugin.FlagError(err)), dockerCLI.Err())
 }
 
-// exitCode is the one place where errors become exit codes. A command in the
-// sandbox has said itself what went wrong: its code comes without a text.
+// exitCode prints an error and returns its exit code. A command in the sandbox has
+// printed its own error: its code has no text.
 func exitCode(err error, stderr io.Writer) int {
 	if err == nil {
 		return 0
@@ -71,14 +71,13 @@ func exitCode(err error, stderr io.Writer) int {
 			return code
 		}
 	}
-	// Names in it can be a repository's or an agent's.
+	// Names in it can come from a repository or an agent.
 	hint.Print(termsafe.NewWriter(stderr), err)
 	return code
 }
 
-// standaloneArgs lets "docker-ralph build" mean "docker ralph build". The
-// Docker CLI puts the plugin's name after its own options; a user who calls
-// the file does not.
+// standaloneArgs makes "docker-ralph build" mean "docker ralph build", by adding the
+// plugin's name as the Docker CLI does.
 func standaloneArgs(args []string) []string {
 	ours := []string{"ralph", "__complete", "__completeNoDesc"}
 	if !cliplugin.RunningStandalone() || slices.ContainsFunc(args[1:], func(a string) bool { return slices.Contains(ours, a) }) {
@@ -87,8 +86,7 @@ func standaloneArgs(args []string) []string {
 	return slices.Insert(slices.Clone(args), 1, "ralph")
 }
 
-// buildVersion is the version of a program that was built without the
-// Makefile.
+// buildVersion returns the version of a program built without the Makefile.
 func buildVersion() string {
 	if info, ok := runtimedebug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -100,8 +100,8 @@ func Import(ctx context.Context, path string, scope Scope, c *Copy) (int, error)
 	return len(c.Of(scope).Tasks), errors.Join(s.Replace(ctx, c), s.Close())
 }
 
-// repairPath makes path a place for a database, and returns the damage to the file
-// or its directory.
+// repairPath prepares path for a database, and returns the damage to the file or its
+// directory.
 func repairPath(path string) (what string, err error) {
 	dir := filepath.Dir(path)
 	info, err := os.Lstat(dir)
