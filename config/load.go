@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,7 +65,8 @@ type Effective struct {
 	// user's approval (see TrustStore.Require).
 	Privileged []PrivilegedSetting
 
-	root string
+	root  string
+	texts map[string][]string // values by key, as they were written; of a list, its items
 }
 
 // Guest is the part of the configuration that ralph gets inside the sandbox.
@@ -98,7 +100,7 @@ func Load(s Sources) (Effective, error) {
 
 // merge applies the sources in order.
 func merge(s Sources, repository, user []assigned) (Effective, error) {
-	m := merger{images: s.Images, e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root}}
+	m := merger{images: s.Images, e: Effective{Config: defaults(), Origins: map[string]Origin{}, root: s.Root, texts: map[string][]string{}}}
 	for _, setting := range settings() {
 		if setting.setNamed == nil {
 			m.e.Origins[setting.key] = Origin{}
@@ -149,6 +151,7 @@ func (m *merger) apply(values []assigned) {
 		}
 		key := g.setting.key
 		m.e.Origins[key] = g.origin
+		m.e.texts[key] = append(m.e.texts[key], g.value)
 		m.e.Origins[identity(g)] = g.origin
 		if key == keyEnabled {
 			m.disabled = g.fail(errDisabled)
@@ -176,6 +179,7 @@ func (m *merger) timeout(d *time.Duration) {
 		return
 	}
 	m.e.Sandbox.Resources.Timeout = *d
+	m.e.texts[keyTimeout] = []string{strconv.FormatFloat(d.Minutes(), 'f', -1, 64)}
 	m.e.Origins[keyTimeout] = Origin{Kind: FromFlag, Name: "--timeout"}
 }
 

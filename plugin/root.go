@@ -66,6 +66,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newForwardedCommand(d, runCommand, "Start the agent's interface or ask it a question"),
 		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),
 		newTrustCommand(d),
+		newConfigCommand(d),
 		newSelfTestCommand(d),
 		newImageCommand(d),
 		newNetworkCommand(d),

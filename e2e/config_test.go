@@ -1,0 +1,48 @@
+//go:build unix
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/config"
+)
+
+// The configuration is shown with its origins, created, and edited. No engine is needed.
+func TestConfigurationIsShownAndEdited(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+		created := strings.TrimSpace(w.ok(t, "config", "init"))
+		assert.Equal(t, filepath.Base(created), "ralph.toml")
+		res := w.ralph(t, "config", "init").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "ralph.toml: file exists"))
+
+		w.configure(t, "[agent]\nname = \"shell\"\n[env]\npass = [\"ONE\"]\n")
+		res = w.ralph(t, "--cpus", "2", "config", "--format", "json").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, `Warning: privileged settings are not approved: env.pass = "ONE"`))
+		var values []config.Value
+		assert.NilError(t, json.Unmarshal([]byte(res.stdout), &values))
+		assert.Check(t, is.Contains(values, config.Value{Key: "env.pass", Value: `["ONE"]`, Origin: created + ":4"}))
+		assert.Check(t, is.Contains(values, config.Value{Key: "sandbox.resources.cpus", Value: "2", Origin: "--cpus"}))
+		assert.Check(t, is.Contains(w.ok(t, "config"), "loop.idle "))
+
+		w.setenv("VISUAL", "")
+		w.setenv("EDITOR", `sed -i -e '$a [loop]' -e '$a idle = 7'`)
+		assert.Check(t, is.Contains(w.shell(t, "config edit").wait(t).expect(t, 0).stdout, "Saved "))
+		assert.Check(t, is.Contains(w.ok(t, "config", "--format", "{{.Key}}={{.Value}}"), "loop.idle=7\n"))
+		w.setenv("EDITOR", `sed -i s/idle/idel/`)
+		printed := w.shell(t, "config edit").wait(t).expect(t, 1).stdout
+		assert.Check(t, is.Contains(printed, `unknown key "idel"`))
+		_, dir, found := strings.Cut(printed, "your changes are in ")
+		assert.Assert(t, found, printed)
+		assert.NilError(t, os.RemoveAll(strings.TrimSpace(dir)))
+		assert.Check(t, is.Contains(w.ok(t, "config", "--format", "{{.Key}}={{.Value}}"), "loop.idle=7\n"))
+	})
+}
