@@ -218,7 +218,7 @@ func TestProxyThatDoesNotStartIsReportedWithItsLog(t *testing.T) {
 		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		const said = `Error: the host's proxy is of the kind "socks5"`
-		assert.Check(t, is.Contains(res.stderr, ".egress has ended (exit code 1). The last lines of its log:\n  20"))
+		assert.Check(t, is.Contains(res.stderr, ".egress ended with exit code 1. The last lines of its log:\n  20"))
 		assert.Check(t, is.Contains(res.stderr, "Z "+said))
 		assert.Check(t, is.Contains(w.savedLog(t, res.stderr), said))
 	})

@@ -35,14 +35,24 @@ func interruption(s *container.State, since time.Time) lifecycle.Interruption {
 			return lifecycle.Interruption{What: "was restarted"}
 		}
 		return lifecycle.Interruption{}
-	case s.ExitCode == 0: // PID 1 has exited on request
-		return lifecycle.Interruption{What: "was stopped", Asked: true}
-	case s.OOMKilled: // may be an earlier process, so the exit code counts first
-		return lifecycle.Interruption{What: "ran out of memory"}
-	case s.ExitCode == killed:
-		return lifecycle.Interruption{What: "was killed"}
 	default:
-		return lifecycle.Interruption{What: fmt.Sprintf("ended with exit code %d", s.ExitCode)}
+		return lifecycle.Interruption{What: exitReason(*s), Asked: s.ExitCode == 0}
+	}
+}
+
+// exitReason describes how a container has exited.
+func exitReason(s container.State) string {
+	switch {
+	case s.ExitCode == 0: // PID 1 has exited on request
+		return "was stopped"
+	case s.OOMKilled: // may be an earlier process, so the exit code counts first
+		return "ran out of memory"
+	case s.ExitCode == exitTimeUp:
+		return "exceeded the time limit of a run"
+	case s.ExitCode == killed:
+		return "was killed"
+	default:
+		return fmt.Sprintf("ended with exit code %d", s.ExitCode)
 	}
 }
 

@@ -60,27 +60,11 @@ func newPart(what, name string, c container.InspectResponse, found bool) Part {
 		p.Gone = true // its log cannot be read
 	case container.StateCreated:
 	default:
-		p.since, p.Ended = s.StartedAt, ended(s)
+		if p.since = s.StartedAt; !s.Running {
+			p.Ended = exitReason(s)
+		}
 	}
 	return p
-}
-
-// ended describes how a container has exited.
-func ended(s container.State) string {
-	switch {
-	case s.Running:
-		return ""
-	case s.OOMKilled:
-		return "it has used up its memory"
-	case s.ExitCode == exitTimeUp:
-		return "a run took longer than its time limit"
-	case s.ExitCode == killed:
-		return "it was killed"
-	case s.ExitCode == 0:
-		return "it was stopped"
-	default:
-		return fmt.Sprintf("exit code %d", s.ExitCode)
-	}
 }
 
 // Log writes the log of a part: all of it, or the lines since its last start. Each line

@@ -105,7 +105,7 @@ func reportLog(ctx context.Context, h host.Host, d *container.Driver, p containe
 	}
 	ending := fmt.Sprintf("Note: %s %s runs", p.What, p.Name)
 	if p.Ended != "" {
-		ending = fmt.Sprintf("Warning: %s %s has ended (%s)", p.What, p.Name, p.Ended)
+		ending = fmt.Sprintf("Warning: %s %s %s", p.What, p.Name, p.Ended)
 	}
 	switch {
 	case err != nil:

@@ -90,37 +90,37 @@ func TestEndedContainersAreReported(t *testing.T) {
 		},
 		{
 			name: "killed", code: 137, keeps: 1, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": numbered(12)}},
-			says: []string{"Warning: the sandbox sb has ended (it was killed). The last lines of its log:\n  line 2\n  line 3\n", "  line 11\nAll of it is in "},
+			says: []string{"Warning: the sandbox sb was killed. The last lines of its log:\n  line 2\n  line 3\n", "  line 11\nAll of it is in "},
 		},
 		{
 			name: "without a word since its start", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": "old\nRESTARTED\n"}},
-			says: []string{"Warning: the sandbox sb has ended (it was killed), without output in its log\n"},
+			says: []string{"Warning: the sandbox sb was killed, without output in its log\n"},
 		},
 		{
 			name: "memory", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateExited, ExitCode: 137, OOMKilled: true}}, logs: map[string]string{"id": ""}},
-			says: []string{"has ended (it has used up its memory)"},
+			says: []string{"ran out of memory"},
 		},
 		{
 			name: "time", code: 124, keeps: 1, engine: logged{states: map[string]*apicontainer.State{"id": exited(124)}, logs: map[string]string{"id": "Error: too long\n"}},
-			says: []string{"has ended (a run took longer than its time limit). The last lines of its log:\n  Error: too long\n"},
+			says: []string{"exceeded the time limit of a run. The last lines of its log:\n  Error: too long\n"},
 		},
 		{
 			name: "commands the terminal", code: 1, keeps: 1, engine: logged{states: map[string]*apicontainer.State{"id": exited(3)}, logs: map[string]string{"id": "a\x1b]0;title\x07b\rc \x1b[31mred\n"}},
-			says: []string{"has ended (exit code 3). The last lines of its log:\n  abc \x1b[31mred\x1b[m\nAll"},
+			says: []string{"ended with exit code 3. The last lines of its log:\n  abc \x1b[31mred\x1b[m\nAll"},
 		},
 		{name: "gone", err: errors.New("no such exec"), says: []string{"Warning: the sandbox of sb was removed with its log\n"}},
 		{
 			name: "slow to be known", code: 128, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": ""}, late: new(atomic.Int32)},
-			says: []string{"has ended (it was killed)"},
+			says: []string{"was killed"},
 		},
 		{name: "being removed", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateRemoving}}}, says: []string{"was removed"}},
 		{
 			name: "another log driver", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}},
-			says: []string{"has ended (it was killed), and its log cannot be read: reading the log of sb: no log driver\n"},
+			says: []string{"was killed, and its log cannot be read: reading the log of sb: no log driver\n"},
 		},
 		{name: "left", err: lifecycle.ErrDetached, engine: logged{states: map[string]*apicontainer.State{"id": exited(1)}}},
 		{
-			name: "proxy", walled: true, code: 10, keeps: 1, says: []string{"Warning: the proxy sb.egress has ended (exit code 1). The last lines of its log:\n  Error: no\n"},
+			name: "proxy", walled: true, code: 10, keeps: 1, says: []string{"Warning: the proxy sb.egress ended with exit code 1. The last lines of its log:\n  Error: no\n"},
 			engine: logged{states: map[string]*apicontainer.State{"id": running, "sb.egress": exited(1)}, logs: map[string]string{"sb.egress": "Error: no\n"}},
 		},
 		{name: "success without a proxy", walled: true, engine: logged{states: map[string]*apicontainer.State{"id": running}}},
@@ -167,7 +167,7 @@ func TestLogsOfAFailedStartAreReported(t *testing.T) {
 	sb := lifecycle.Sandbox{Name: "sb", ID: "id", Proxy: "10.242.0.2"}
 	reportFailed(t.Context(), h, d, sb)
 	assert.Check(t, is.Contains(stderr.String(), "Note: the sandbox sb runs. The last lines of its log:\n  Warning: no clock\n"))
-	assert.Check(t, is.Contains(stderr.String(), "Warning: the proxy sb.egress has ended (exit code 1). The last lines of its log:\n  Error: no address\n"))
+	assert.Check(t, is.Contains(stderr.String(), "Warning: the proxy sb.egress ended with exit code 1. The last lines of its log:\n  Error: no address\n"))
 
 	// Nothing is said of what has nothing to say, or was never started.
 	stderr.Reset()
