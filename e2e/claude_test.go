@@ -147,7 +147,7 @@ func TestClaudeContinuesAfterARateLimitAndAFailedCheck(t *testing.T) {
 		w.assertOwnership(t)
 		logs, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "*.jsonl"))
 		assert.NilError(t, err)
-		assert.Equal(t, len(logs), 4, "three streams and the figures: %v", logs)
+		assert.Equal(t, len(logs), 5, "three streams, the figures and the events: %v", logs)
 	})
 }
 
