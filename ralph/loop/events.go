@@ -202,6 +202,9 @@ func (w *watch) updateTasks(ctx context.Context) {
 	if len(held) > 0 {
 		now.Title = all[held[0]].Title
 	}
+	if s, err := l.Backlog.Status(ctx); err == nil {
+		now.Counts = s.counts()
+	}
 	l.renew(ctx)
 	l.saveNow(true)
 }
