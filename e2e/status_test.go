@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
 )
 
 // status is what "docker ralph status" prints as JSON.
@@ -51,7 +53,7 @@ func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
 		waitForFile(t, filepath.Join(w.repo, "begun"))
 
 		eventually(t, func() error {
-			if s := w.status(t); s.Loop == nil || s.Loop.Title == "" {
+			if s := w.status(t); s.Loop == nil || s.Loop.Title == "" || s.Loop.Counts.Active != 1 {
 				return fmt.Errorf("%+v", s.Loop)
 			}
 			return nil
@@ -144,5 +146,33 @@ func TestTopShowsAndStopsLoops(t *testing.T) {
 		top.press(t, "q")
 		top.wait(t).expect(t, 0)
 		w.assertTerminalRestored(t)
+	})
+}
+
+// An open question is shown and sent to the user until it has an answer.
+func TestQuestionsNeedTheUser(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[notify]\ncommand = [\"sh\", \"-c\", \"cat >> ~/notifications\"]\n")
+		w.plan(t, task{ID: "paint", Title: "Paint it", Steps: []string{`ralph task ask paint "Which color?" --option red --option blue`}})
+		build := w.ralph(t, "build")
+		assert.Check(t, build.code != 0)
+		s := w.waitForActivity(t, manage.NeedsAnswer)
+		assert.Equal(t, len(s.Questions), 1)
+		assert.Equal(t, s.Questions[0].Text, "Which color?")
+		assert.Check(t, is.Contains(w.ok(t, "status"), "Question   paint: Which color?\n"))
+		eventually(t, func() error {
+			content, err := os.ReadFile(filepath.Join(w.home, "notifications"))
+			if err != nil {
+				return err
+			}
+			n, err := parseNotifications(t, string(content)).of(notify.QuestionAsked)
+			if err == nil {
+				assert.DeepEqual(t, n.Question.Options, []string{"red", "blue"})
+			}
+			return err
+		})
+
+		w.ok(t, "answer", "paint", "blue")
+		assert.Equal(t, len(w.waitForActivity(t, manage.Ended).Questions), 0)
 	})
 }

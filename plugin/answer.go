@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
@@ -76,15 +75,9 @@ func askQuestion(ctx context.Context, h host.Host, q taskjson.OpenQuestion) (str
 	if err != nil {
 		return "", err
 	}
-	choices := q.Choices()
-	n, err := strconv.Atoi(text)
-	switch {
-	case text == "" && q.Default == "":
+	answer := q.Choose(text)
+	if answer == "" {
 		return "", errors.New("no answer")
-	case text == "":
-		return q.Default, nil
-	case err == nil && n >= 1 && n <= len(choices) && !slices.Contains(choices, text):
-		return choices[n-1], nil
 	}
-	return text, nil
+	return answer, nil
 }

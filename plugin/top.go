@@ -14,6 +14,7 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -45,7 +46,7 @@ func (d dispatcher) showTop(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := cmd.Context()
-	model := top.New(ctx, topBackend(h), os.Getenv("NO_COLOR") == "")
+	model := top.New(ctx, topBackend(ctx, h), os.Getenv("NO_COLOR") == "")
 	_, err = tea.NewProgram(model, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -56,7 +57,7 @@ func (d dispatcher) showTop(cmd *cobra.Command) error {
 	return nil
 }
 
-func topBackend(h host.Host) top.Backend {
+func topBackend(ctx context.Context, h host.Host) top.Backend {
 	return top.Backend{
 		Collect: func(ctx context.Context) ([]manage.SandboxStatus, string, error) {
 			var warnings bytes.Buffer
@@ -67,24 +68,22 @@ func topBackend(h host.Host) top.Backend {
 			return list, termsafe.Line(first), err
 		},
 		Ralph: func(dir string, args ...string) *exec.Cmd {
-			return in(dir, h.Docker, slices.Concat(h.DockerGlobals, []string{"ralph"}, args)...)
-		},
-		Git: func(dir string, args ...string) *exec.Cmd {
-			cmd := in(dir, "git", append([]string{"-c", "core.fsmonitor=false"}, args...)...)
-			if os.Getenv("LESS") == "" {
-				cmd.Env = append(cmd.Env, "LESS=R") // do not quit at once after a short text
-			}
+			cmd := exec.CommandContext(ctx, h.Docker, slices.Concat(h.DockerGlobals, []string{"ralph"}, args)...)
+			cmd.Dir = dir
+			cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
+				return strings.HasPrefix(kv, "DOCKER_CLI_PLUGIN_") // of this process
+			})
 			return cmd
 		},
+		Log:  func(dir string) (*exec.Cmd, error) { return show(ctx, dir, gitrepo.Git.Log) },
+		Diff: func(dir string) (*exec.Cmd, error) { return show(ctx, dir, gitrepo.Git.Diff) },
 	}
 }
 
-// in is a command of the user in the directory of a worktree.
-func in(dir, program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...) //nolint:noctx // it ends by itself or by the user's keys
-	cmd.Dir = dir
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return strings.HasPrefix(kv, "DOCKER_CLI_PLUGIN_") // of this process
-	})
-	return cmd
+func show(ctx context.Context, dir string, command func(gitrepo.Git, context.Context) *exec.Cmd) (*exec.Cmd, error) {
+	git, err := gitrepo.NewGit(dir)
+	if err != nil {
+		return nil, err
+	}
+	return command(git, ctx), nil
 }

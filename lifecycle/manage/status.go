@@ -61,7 +61,7 @@ func (s SandboxStatus) activity() Activity {
 }
 
 // expected are the reasons why a loop ends that are no failure: limits of the user, and requests.
-var expected = []string{"max_iterations", "max_duration", "max_cost_usd", "max_tokens", "stopped", "interrupted", "questions"}
+var expected = []string{"max_iterations", "max_duration", "max_cost_usd", "max_tokens", "stopped", "interrupted", "question"}
 
 // Status describes the sandbox of a worktree, nil for the current one, or an ephemeral one of it that is in use.
 // Without a sandbox, its state is [lifecycle.NotFound]; the last loop can be known nevertheless.

@@ -2,19 +2,20 @@
 package top
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -22,8 +23,10 @@ import (
 type Backend struct {
 	// Collect describes all sandboxes; with a warning, some may be missing.
 	Collect func(context.Context) (list []manage.SandboxStatus, warning string, err error)
-	// Ralph is a "docker ralph" command, Git a git command, in the directory of a worktree.
-	Ralph, Git func(dir string, args ...string) *exec.Cmd
+	// Ralph is a "docker ralph" command in a directory, empty for the current one.
+	Ralph func(dir string, args ...string) *exec.Cmd
+	// Log shows the commits of a worktree, Diff its uncommitted changes.
+	Log, Diff func(dir string) (*exec.Cmd, error)
 }
 
 const (
@@ -253,11 +256,11 @@ func (m *Model) act(key string) tea.Cmd {
 	}
 	switch key {
 	case "a":
-		return m.open("attach", m.backend.Ralph(s.Worktree, "attach"))
+		return open("attach", m.backend.Ralph(s.Worktree, "attach"))
 	case "d":
-		return m.open("git log", m.backend.Git(s.Worktree, "log", "--patch", "--stat"))
+		return m.show("git log", s.Worktree, m.backend.Log)
 	case "D":
-		return m.open("git diff", m.backend.Git(s.Worktree, "diff", "HEAD"))
+		return m.show("git diff", s.Worktree, m.backend.Diff)
 	case "s":
 		m.mode = stopping
 	case "r":
@@ -271,30 +274,47 @@ func (m *Model) act(key string) tea.Cmd {
 }
 
 // open runs a command that has the terminal until it ends.
-func (m *Model) open(what string, cmd *exec.Cmd) tea.Cmd {
+func open(what string, cmd *exec.Cmd) tea.Cmd {
+	var errs bytes.Buffer
+	cmd.Stderr = io.MultiWriter(os.Stderr, &errs)
 	return tea.ExecProcess(cmd, func(err error) tea.Msg {
-		if err != nil {
-			return acted{fmt.Sprintf("%s: %v", what, err)}
+		if err == nil {
+			return acted{}
 		}
-		return acted{}
+		return acted{result(what, errs.String(), err)}
 	})
 }
 
-// run runs a command in the background, and shows its last line.
+// show runs git at the terminal.
+func (m *Model) show(what, dir string, command func(dir string) (*exec.Cmd, error)) tea.Cmd {
+	cmd, err := command(dir)
+	if err != nil {
+		m.message = "Error: " + termsafe.Line(err.Error())
+		return nil
+	}
+	return open(what, cmd)
+}
+
+// run runs a command in the background.
 func run(what string, cmd *exec.Cmd) tea.Cmd {
 	return func() tea.Msg {
 		out, err := cmd.CombinedOutput()
-		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "Hint: ") })
-		last := ""
-		if len(lines) > 0 {
-			last = termsafe.Line(lines[len(lines)-1])
-		}
-		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && (!exited || last == "") {
-			last = fmt.Sprintf("%s: %v", what, err)
-		}
-		return acted{last}
+		return acted{result(what, string(out), err)}
 	}
+}
+
+// result is the last line of the output of a command, without hints, or its error.
+func result(what, output string, err error) string {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(line, "Hint: ") })
+	last := ""
+	if len(lines) > 0 {
+		last = termsafe.Line(lines[len(lines)-1])
+	}
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && (!exited || last == "") {
+		return fmt.Sprintf("%s: %v", what, err)
+	}
+	return last
 }
 
 func (m *Model) stop() tea.Cmd {
@@ -303,7 +323,7 @@ func (m *Model) stop() tea.Cmd {
 		return nil
 	}
 	m.message = "Stopping " + s.Name + " after the current task"
-	return run("stop", m.backend.Ralph(s.Worktree, "stop", s.Name))
+	return run("stop", m.backend.Ralph("", "stop", s.Name))
 }
 
 // edit edits and sends an answer.
@@ -322,7 +342,7 @@ func (m *Model) edit(key tea.KeyPressMsg) tea.Cmd {
 		}
 	case "enter":
 		q := s.Questions[0]
-		answer := choice(q, strings.TrimSpace(m.typed))
+		answer := q.Choose(strings.TrimSpace(m.typed))
 		if answer == "" {
 			return nil
 		}
@@ -332,17 +352,4 @@ func (m *Model) edit(key tea.KeyPressMsg) tea.Cmd {
 		m.typed += termsafe.Line(key.Text)
 	}
 	return nil
-}
-
-// choice returns an answer: the number of a choice, nothing for the default, or any text.
-func choice(q taskjson.OpenQuestion, typed string) string {
-	choices := q.Choices()
-	n, err := strconv.Atoi(typed)
-	switch {
-	case typed == "":
-		return q.Default
-	case err == nil && n >= 1 && n <= len(choices) && !slices.Contains(choices, typed):
-		return choices[n-1]
-	}
-	return typed
 }

@@ -205,7 +205,10 @@ func commands(m *Model, script string) *[]string {
 			return exec.Command("sh", "-c", script)
 		}
 	}
-	m.backend = Backend{Ralph: command("ralph"), Git: command("git"), Collect: func(context.Context) ([]manage.SandboxStatus, string, error) {
+	git := func(name string) func(string) (*exec.Cmd, error) {
+		return func(dir string) (*exec.Cmd, error) { return command("git")(dir, name), nil }
+	}
+	m.backend = Backend{Ralph: command("ralph"), Log: git("log"), Diff: git("diff"), Collect: func(context.Context) ([]manage.SandboxStatus, string, error) {
 		return fleet(), "", nil
 	}}
 	return &all
@@ -224,7 +227,7 @@ func TestKeysRunCommands(t *testing.T) {
 	assert.Check(t, is.Contains(m.screen(), "No question to answer"))
 	assert.DeepEqual(t, *ran, []string{
 		"/src/auth ralph answer -- auth/04 bcrypt", "/src/auth ralph answer -- auth/04 bcrypt", "/src/auth ralph answer -- auth/04 a-",
-		"/src/auth ralph attach", "/src/auth git log --patch --stat", "/src/auth git diff HEAD", "/src/auth ralph stop ralph-acme-shop-auth",
+		"/src/auth ralph attach", "/src/auth git log", "/src/auth git diff", " ralph stop ralph-acme-shop-auth",
 	})
 	commands(m, "echo 'Error: no such task' >&2; exit 1")
 	press(m, "up", "r")

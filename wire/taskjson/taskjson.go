@@ -5,6 +5,8 @@ package taskjson
 
 import (
 	"encoding/json"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -70,6 +72,20 @@ func (q Question) Choices() []string {
 		return q.Options
 	}
 	return append([]string{q.Default}, q.Options...)
+}
+
+// Choose returns the answer that a user has typed: the number of a choice, nothing for the
+// default, or any text.
+func (q Question) Choose(typed string) string {
+	choices := q.Choices()
+	n, err := strconv.Atoi(typed)
+	switch {
+	case typed == "":
+		return q.Default
+	case err == nil && n >= 1 && n <= len(choices) && !slices.Contains(choices, typed):
+		return choices[n-1]
+	}
+	return typed
 }
 
 // OpenQuestion is a question without an answer.
