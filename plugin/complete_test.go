@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
@@ -104,22 +103,4 @@ func TestCompletionOffersTheFlagsOfLoops(t *testing.T) {
 	assert.Check(t, !strings.Contains(all, "--danger"))
 	offered, _ = complete(nil, []string{"--max-wait"}, "")
 	assert.Equal(t, len(offered), 0)
-}
-
-func TestSandboxOptionsAfterACommand(t *testing.T) {
-	for _, tc := range []struct{ command, args, ours, rest string }{
-		{"build", "--agent shell -n 3", "--agent shell", "-n 3"},
-		{"build", "-n 3 --memory=4g --detach --model opus", "--memory=4g --detach", "-n 3 --model opus"},
-		{"plan", "--worktree w1", "--worktree", "w1"},
-		{"run", "-p --agent --agent shell", "--agent shell", "-p --agent"},
-		{"run", "--prompt=x --env", "--env", "--prompt=x"},
-		{"build", "--nonsense -agent agent", "", "--nonsense -agent agent"},
-		{"build", "-n", "", "-n"},
-	} {
-		o := &options{}
-		o.addFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
-		ours, rest := o.hoist(tc.command, strings.Fields(tc.args))
-		assert.Check(t, is.Equal(strings.Join(ours, " "), tc.ours))
-		assert.Check(t, is.Equal(strings.Join(rest, " "), tc.rest))
-	}
 }

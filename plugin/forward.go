@@ -51,11 +51,14 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 				}
 			}
 			if name != host.TaskCommand && name != shellCommand {
-				var ours []string
-				ours, args = d.options.hoist(name, args)
+				ours, rest, unknown := d.options.hoist(name, args)
+				if unknown != "" && host.IsLoop(name) {
+					return unknownOption(name, unknown)
+				}
 				if err := d.options.flags.Parse(ours); err != nil {
 					return cmd.Root().FlagErrorFunc()(cmd, err)
 				}
+				args = rest
 			}
 			return d.run(cmd, name, args)
 		},

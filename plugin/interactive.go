@@ -2,8 +2,6 @@ package plugin
 
 import (
 	"errors"
-	"slices"
-	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -36,32 +34,4 @@ func (d dispatcher) fitStreams(h *host.Host, name string, args []string) (raw bo
 		return false, hint.Wrap(errors.New("the agent's interface needs a terminal: standard output is not a terminal"), "pass a prompt with -p or on standard input")
 	}
 	return h.Terminal != nil, nil
-}
-
-// hoist separates the options for the sandbox from the arguments of a command that has only
-// flags. Flags of the command, and their values, are its own.
-func (o *options) hoist(command string, args []string) (ours, rest []string) {
-	flags := runflags.Of(command)
-	for len(args) > 0 {
-		arg, n := args[0], 1
-		name, _, joined := strings.Cut(arg, "=")
-		i := slices.IndexFunc(flags, func(f runflags.Flag) bool { return name == f.Long || name == f.Short })
-		long, dashes := strings.CutPrefix(name, "--")
-		option := o.flags.Lookup(long)
-		to := &rest
-		switch {
-		case i >= 0:
-			joined = joined || flags[i].Value == ""
-		case dashes && option != nil:
-			to, joined = &ours, joined || option.NoOptDefVal != ""
-		default:
-			joined = true
-		}
-		if !joined {
-			n = min(2, len(args))
-		}
-		*to = append(*to, args[:n]...)
-		args = args[n:]
-	}
-	return ours, rest
 }

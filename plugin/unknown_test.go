@@ -20,6 +20,8 @@ func TestMistypedCommandsAreSuggested(t *testing.T) {
 		"help biuld":         {"unknown command: ralph biuld", `did you mean "ralph build"?`},
 		"nonsense":           {"unknown command: ralph nonsense", ""},
 		"--worktree w1":      {"unknown command: ralph w1", `if "w1" is the name of a worktree, pass --worktree=w1`},
+		"build --daner":      {"unknown option '--daner'", `did you mean "--danger"?`},
+		"plan now":           {"unknown option 'now'", `list the options with "docker ralph plan --help"`},
 		"--cpus -1 build":    {`invalid argument "-1" for "--cpus" flag`, ""},
 		"--memory -2 build":  {`invalid argument "-2" for "--memory" flag`, ""},
 	} {
