@@ -74,19 +74,16 @@ func known(t time.Time) *time.Time {
 // there is a run record or an unfinished log whose process on this machine does not run.
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
 	logs := loopsOf(l.Sandbox)
-	unfinished := slices.ContainsFunc(logs, func(s runlog.Snapshot) bool { return s.Ended.IsZero() })
 	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // its processes cannot be listed
 		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
-	records, recordsErr := h.RecordsFor(l.Sandbox.Name)
-	if l.Sandbox.State != lifecycle.Running || !unfinished && len(records) == 0 && recordsErr == nil {
+	records, _ := h.RecordsFor(l.Sandbox.Name) // without them, the log says what may run
+	known, ok := accompanied(records, logs)
+	switch {
+	case ok && len(known) > 0: // also while a sandbox is started or repaired
+		return runningLoop(known, logs), nil
+	case ok, l.Sandbox.State != lifecycle.Running:
 		return lastLoopOf(h, l.Sandbox, logs), nil
-	}
-	if accompanied, ok := accompanied(records, logs); ok {
-		if len(accompanied) == 0 {
-			return lastLoopOf(h, l.Sandbox, logs), nil
-		}
-		return runningLoop(accompanied, logs), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
 	defer cancel()

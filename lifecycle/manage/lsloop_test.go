@@ -106,6 +106,9 @@ func TestLoopOf(t *testing.T) {
 	assert.NilError(t, err)
 	d.running = d.running[1:]
 	assert.Equal(t, ask().Command, "shell", "a process on this machine accompanies it")
+	l.Sandbox.State = lifecycle.Stopped
+	assert.Equal(t, ask().Command, "shell", "its process starts the sandbox")
+	l.Sandbox.State = lifecycle.Running
 	assert.Equal(t, d.asked, 0)
 	assert.NilError(t, record.Lock.Close())
 	assert.Equal(t, ask().Command, "sh", "its process was killed, it may run")
