@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,5 +138,6 @@ func TestNotificationsOfALoopAreLimited(t *testing.T) {
 	assert.NilError(t, err)
 	all := parse(t, string(content))
 	assert.Check(t, len(all) <= eventsMax+1)
-	assert.Equal(t, all[len(all)-1].Event, LoopEnded)
+	// The processes that deliver do not wait for each other at the end.
+	assert.Check(t, slices.ContainsFunc(all, func(n Notification) bool { return n.Event == LoopEnded }))
 }

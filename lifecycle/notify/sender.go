@@ -43,7 +43,7 @@ type Sender struct {
 // calls [Deliver] with the file that is its last argument; dir is a directory of the user.
 // The first failure is passed to warn.
 func NewSender(ctx context.Context, to config.Notify, program []string, dir string, warn func(error)) *Sender {
-	if !to.Enabled() {
+	if !to.Enabled() || len(program) == 0 {
 		return nil
 	}
 	s := &Sender{
