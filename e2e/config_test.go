@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,5 +45,42 @@ func TestConfigurationIsShownAndEdited(t *testing.T) {
 		assert.Assert(t, found, printed)
 		assert.NilError(t, os.RemoveAll(strings.TrimSpace(dir)))
 		assert.Check(t, is.Contains(w.ok(t, "config", "--format", "{{.Key}}={{.Value}}"), "loop.idle=7\n"))
+	})
+}
+
+// A dry run says what a command would do, and writes no file and creates nothing on the engine.
+func TestDryRunChangesNothing(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		files := func() []string {
+			var all []string
+			assert.NilError(t, filepath.WalkDir(w.dir, func(path string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				info, err := d.Info()
+				all = append(all, fmt.Sprint(path, info.Size(), info.ModTime()))
+				return err
+			}))
+			return all
+		}
+		w.configure(t, initialLimits)
+		before := files()
+		out := w.ok(t, "--dry-run", "build", "-n", "1")
+		assert.Check(t, is.Contains(out, "Scope:       "+w.slug+", branch main\n"))
+		assert.Check(t, is.Contains(out, " would be created\n"))
+		assert.Check(t, is.Contains(out, "Uncommitted: 1 file: ralph.toml\n"))
+		assert.Check(t, is.Contains(out, "Command:     ralph build -n 1\n"))
+		assert.DeepEqual(t, files(), before)
+		assert.Equal(t, len(w.containers(t)), 0)
+
+		w.ok(t, "task", "create", "a", "Title")
+		w.configure(t, otherLimits)
+		before = files()
+		sb := w.container(t)
+		out = w.ok(t, "--dry-run", "build")
+		assert.Check(t, is.Contains(out, " is running, and would be changed (memory from 512MiB to 640MiB, cpus from 1.5 to 1, pids from 300 to 200)\n"))
+		assert.Check(t, is.Contains(w.ok(t, "--dry-run", "--agent", "codex", "build"), ", and has to be recreated with --recreate (agent from shell to codex, "))
+		assert.DeepEqual(t, files(), before)
+		assert.DeepEqual(t, w.container(t).HostConfig, sb.HostConfig)
 	})
 }

@@ -78,7 +78,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if d.options.detach && ready == nil {
+	if d.options.detach && ready == nil && !d.options.dryRun {
 		return d.detach(cmd.Context(), name)
 	}
 	h, err := d.host(cmd, name)
@@ -89,11 +89,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx := cmd.Context()
-	if host.IsLoop(name) && canDetach {
-		ctx = d.detachable(ctx, &h, ready)
-	}
-	code, err := run.Run(ctx, h, run.Options{
+	opts := run.Options{
 		Command:      name,
 		Args:         args,
 		Overrides:    d.options.overrides(),
@@ -105,7 +101,15 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		AnyCode:      name == runCommand || name == shellCommand,
 		NoHostConfig: d.options.noHostConfig,
 		RequireClean: d.options.requireClean,
-	})
+	}
+	ctx := cmd.Context()
+	if d.options.dryRun {
+		return run.DryRun(ctx, h, opts)
+	}
+	if host.IsLoop(name) && canDetach {
+		ctx = d.detachable(ctx, &h, ready)
+	}
+	code, err := run.Run(ctx, h, opts)
 	if errors.Is(err, lifecycle.ErrDetached) {
 		return nil
 	}
