@@ -44,6 +44,12 @@ func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		assert.Equal(t, w.status(t).Activity, manage.Idle)
 		assert.Check(t, is.Contains(w.ok(t, "status"), ": none\n"))
+		w.ok(t, "worktree", "add", "x")
+		for _, args := range [][]string{{"status", "--worktree", "x"}, {"--worktree=x", "status"}} {
+			assert.Check(t, is.Contains(w.ok(t, args...), "Scope      "+w.slug+":x\n"))
+		}
+		res := w.ralph(t, "status", "--worktree", "y").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: no worktree \"y\"\n"))
 		slow := slowTask()
 		slow.Priority = 1
 		w.plan(t, slow, task{ID: "other", Title: "Other", Priority: 2, Steps: []string{"true"}})

@@ -38,7 +38,11 @@ not fetched.`,
 }
 
 func (d dispatcher) showStatus(cmd *cobra.Command, show showOptions, worktree string) error {
-	var in *host.Worktree
+	target, err := d.loopTarget(nil)
+	if err != nil {
+		return err
+	}
+	in := target.Worktree
 	if worktree != "" {
 		in = &host.Worktree{Name: worktree}
 	}

@@ -76,7 +76,7 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 	for top.HasParent() && top.Parent().Name() != "ralph" {
 		top = top.Parent()
 	}
-	commands := []string{"plan", "build", "task", "questions", "answer", "logs", "attach", "run", "shell"}
+	commands := []string{"plan", "build", "task", "questions", "answer", "status", "logs", "attach", "run", "shell"}
 	if slices.Contains(commands, top.Name()) || !top.HasParent() {
 		return nil
 	}

@@ -256,7 +256,7 @@ func (m *Model) act(key string) tea.Cmd {
 	}
 	switch key {
 	case "a":
-		return open("attach", m.backend.Ralph(s.Worktree, "attach"))
+		return open("attach", m.backend.Ralph("", "attach", s.Name))
 	case "d":
 		return m.show("git log", s.Worktree, m.backend.Log)
 	case "D":

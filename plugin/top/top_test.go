@@ -227,7 +227,7 @@ func TestKeysRunCommands(t *testing.T) {
 	assert.Check(t, is.Contains(m.screen(), "No question to answer"))
 	assert.DeepEqual(t, *ran, []string{
 		"/src/auth ralph answer -- auth/04 bcrypt", "/src/auth ralph answer -- auth/04 bcrypt", "/src/auth ralph answer -- auth/04 a-",
-		"/src/auth ralph attach", "/src/auth git log", "/src/auth git diff", " ralph stop ralph-acme-shop-auth",
+		" ralph attach ralph-acme-shop-auth", "/src/auth git log", "/src/auth git diff", " ralph stop ralph-acme-shop-auth",
 	})
 	commands(m, "echo 'Error: no such task' >&2; exit 1")
 	press(m, "up", "r")
