@@ -21,7 +21,7 @@ import (
 const (
 	// queueMax bounds the notifications that wait for their delivery.
 	queueMax = 64
-	// closeGrace is how long the end of a loop waits for a failure to report it.
+	// closeGrace is how long the end of a loop waits for deliveries, to report a failure.
 	closeGrace = time.Second
 )
 

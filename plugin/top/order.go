@@ -30,7 +30,7 @@ func needsUser(s manage.SandboxStatus) bool {
 	return len(s.Questions) > 0 || s.Activity == manage.NeedsAnswer || s.Activity == manage.Failed
 }
 
-// arrange orders new states by group. Within a group, the order stays; who enters one comes last.
+// arrange orders new states by group. Within a group, the order stays; a sandbox that enters it comes last.
 func arrange(before, list []manage.SandboxStatus) []manage.SandboxStatus {
 	position := map[string]int{}
 	for i, s := range list {
