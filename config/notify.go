@@ -33,7 +33,7 @@ func notifySettings() []setting {
 			}
 			return nil
 		})},
-		{key: "notify.webhook", form: stringForm, set: userOnly(func(c *Config, v string) error {
+		{key: "notify.webhook", form: stringForm, secret: true, set: userOnly(func(c *Config, v string) error {
 			c.Notify.Webhook = v
 			return checkWebhook(v)
 		})},

@@ -39,6 +39,7 @@ type setting struct {
 	check func(images ImageChecker, v string) error
 	// setNamed replaces set for a key with the component "*", any name.
 	setNamed func(c *Config, name, v string) error
+	secret   bool // the value is not shown
 }
 
 // named returns the setting for one name.

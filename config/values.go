@@ -36,7 +36,11 @@ func (e Effective) Values() ([]Value, error) {
 	var all []Value
 	for _, s := range settings() {
 		if s.setNamed == nil {
-			all = append(all, e.value(s.key, s.form, byDefault[s.key]))
+			v := e.value(s.key, s.form, byDefault[s.key])
+			if s.secret && v.Value != "" {
+				v.Value = "(hidden)"
+			}
+			all = append(all, v)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.texts)) {

@@ -28,7 +28,7 @@ func TestTemplateHasTheDefaults(t *testing.T) {
 
 func TestValuesHaveTheirOrigins(t *testing.T) {
 	root := write(t, "ralph.toml", "[agent]\nname = \"mine\"\n[checks]\ncommands = [\"make test\"]\n[agents.mine]\ncommand = [\"run\", \"{prompt}\"]\n[env]\npass = [\"ONE\"]\n")
-	user := write(t, "config.toml", "[env]\npass = [\"TWO\"]\n")
+	user := write(t, "config.toml", "[env]\npass = [\"TWO\"]\n[notify]\nwebhook = \"https://example.com/secret\"\n")
 	e, err := Load(Sources{Root: root, UserDir: user, Getenv: env(map[string]string{"RALPH_CPUS": "2"}), Overrides: Overrides{Memory: ptr("4g")}})
 	assert.NilError(t, err)
 	values, err := e.Values()
@@ -49,6 +49,7 @@ func TestValuesHaveTheirOrigins(t *testing.T) {
 		{"sandbox.network.presets", `["agent","git","packages"]`, "default"},
 		{"sandbox.network.allowed", "[]", "default"},
 		{"loop.max_cost_usd", "0", "default"},
+		{"notify.webhook", "(hidden)", filepath.Join(user, "config.toml") + ":4"},
 	} {
 		assert.Check(t, is.DeepEqual(found[want.Key], want))
 	}
