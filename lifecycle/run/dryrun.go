@@ -1,17 +1,23 @@
 package run
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/containerd/errdefs"
 
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -52,6 +58,10 @@ func DryRun(ctx context.Context, h host.Host, opts Options) error {
 	if err != nil {
 		return err
 	}
+	task, err := t.previewTask(ctx)
+	if err != nil {
+		return err
+	}
 	lines := [][2]string{
 		{"Scope", fmt.Sprintf("%s, branch %s", t.wt.Scope.Repo, t.wt.Scope.Branch)},
 		{"Worktree", t.wt.Root},
@@ -60,6 +70,7 @@ func DryRun(ctx context.Context, h host.Host, opts Options) error {
 		{"Network", fmt.Sprintf("%s (%s)", cmp.Or(string(t.spec.Egress.Policy.Mode), "default"), t.cfg.Origins["sandbox.network.policy"])},
 		{"Agent", fmt.Sprintf("%s (%s)", t.cfg.Agent.Name, t.cfg.Origins["agent.name"])},
 		{"Key", key},
+		{"Next task", task},
 		{"Uncommitted", uncommitted},
 		{"Command", "ralph " + strings.Join(append([]string{opts.Command}, opts.Args...), " ")},
 	}
@@ -87,6 +98,41 @@ func (t Target) previewImage(ctx context.Context) (string, error) {
 		return t.Image + " would be rebuilt", nil
 	}
 	return t.Image, nil
+}
+
+// previewTask returns the task that the next agent would claim. Only the sandbox can read the
+// backlog.
+func (t Target) previewTask(ctx context.Context) (string, error) {
+	sb, err := t.Driver.Lookup(ctx, t.spec.Name)
+	if err != nil {
+		return "", err
+	}
+	switch _, err := os.Stat(filepath.Join(t.wt.Root, ".ralph", "tasks.db")); {
+	case errors.Is(err, fs.ErrNotExist) && !sb.Private:
+		return "none", nil // reading it would create the database
+	case sb.State != lifecycle.Running:
+		return "unknown: the sandbox is not running", nil
+	}
+	var peeked bytes.Buffer
+	limited := &lifecycle.Limited{To: &peeked, Left: 64 << 10}
+	if err := lifecycle.RunService(ctx, t.Driver, sb, nil, limited, wire.Program, host.TaskCommand, "peek", "-n", "1"); err != nil {
+		return "", fmt.Errorf("reading the backlog: %w", err)
+	}
+	var task [3]string
+	for line := range strings.Lines(peeked.String()) {
+		for i, key := range []string{"id: ", "title: ", "status: "} {
+			if value, found := strings.CutPrefix(line, key); found && task[i] == "" {
+				task[i] = strings.TrimSpace(value)
+			}
+		}
+	}
+	switch {
+	case task[0] == "":
+		return "none", nil
+	case task[2] != "open": // another loop has it, or has died with it
+		return fmt.Sprintf("%s %s (%s)", task[0], task[1], task[2]), nil
+	}
+	return task[0] + " " + task[1], nil
 }
 
 // previewKey names the source of the agent's key.
