@@ -54,6 +54,8 @@ func plainText(text string) string {
 		switch {
 		case r == '\'':
 			return '’' // as in "don't"
+		case r == '"':
+			return -1
 		case isLetter(r), strings.ContainsRune(" _./@:+-=,%()[]#!?’…", r):
 			return r
 		}

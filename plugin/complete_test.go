@@ -29,7 +29,7 @@ func TestOfferedWordsAreSafeInShells(t *testing.T) {
 
 func TestDescriptionsAreSafeInShells(t *testing.T) {
 	assert.Equal(t, plainText("Don't lose größe (again): 50%!"), "Don’t lose größe (again): 50%!")
-	assert.Equal(t, plainText("a $(id) `id` \\ <(id) {a} \"b\" ~ ; & | \x1b[2J\tz"), "a ·(id) ·id· · ·(id) ·a· ·b· · · · · ·[2J·z")
+	assert.Equal(t, plainText("a $(id) `id` \\ <(id) {a} \"b\" ~ ; & | \x1b[2J\tz"), "a ·(id) ·id· · ·(id) ·a· b · · · · ·[2J·z")
 }
 
 func FuzzPlainText(f *testing.F) {
