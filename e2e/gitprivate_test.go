@@ -205,8 +205,8 @@ func TestSubmodulesAreRejected(t *testing.T) {
 		other := filepath.Join(w.dir, "other")
 		w.git(t, "clone", "-q", w.repo, other)
 		w.git(t, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
-		for _, command := range []string{"build", "task"} {
-			res := w.ralph(t, command, "list").expect(t, 1)
+		for _, command := range [][]string{{"build"}, {"task", "list"}} {
+			res := w.ralph(t, command...).expect(t, 1)
 			assert.Assert(t, is.Contains(res.stderr, `Error: repository with a submodule ("sub")`))
 			assert.Check(t, !strings.Contains(res.stderr, "Creating the sandbox"), "it was refused too late")
 		}

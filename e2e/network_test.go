@@ -263,6 +263,7 @@ func TestChangedNetworkRulesApplyToTheSandbox(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.ok(t, "task", "create", "a", "Title")
+		w.ok(t, "shell", "--", "true") // the first command that needs a proxy starts it
 		w.ok(t, "network", "allow", "later.invalid")
 		sb := w.sandbox(t)
 		reach := func(host, want string, flags ...string) string {

@@ -184,7 +184,7 @@ func TestMovedProjectKeepsItsCommits(t *testing.T) {
 		w.moveWithCommit(t)
 		res := w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0 && strings.Contains(res.stderr, "--recreate"), res.stderr)
-		w.dialogue(t, "task list", "the worktree "+strings.TrimSuffix(w.repo, "-moved")+", which is gone", "n").expect(t, 1)
+		w.dialogue(t, "task list", "worktree from "+strings.TrimSuffix(w.repo, "-moved")+" to "+w.repo, "n").expect(t, 1)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
 		res = w.dialogue(t, "task list", "Recreate it?", "y").expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside", res.stdout)
