@@ -87,8 +87,13 @@ func (w *world) stateFiles(t *testing.T) []string {
 func (w *world) assertNothingLeft(t *testing.T) {
 	t.Helper()
 	temporary := filepath.Join(w.dir, "temporary")
-	files, err := os.ReadDir(temporary)
-	assert.NilError(t, err)
+	var files []string
+	assert.NilError(t, filepath.WalkDir(temporary, func(path string, _ os.DirEntry, err error) error {
+		if path != temporary {
+			files = append(files, path)
+		}
+		return err
+	}))
 	assert.Equal(t, len(files), 0, "left: %v", files)
 	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
 	ours := make(client.Filters).Add("label", labelPrefix+"worktree")

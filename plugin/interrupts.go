@@ -64,6 +64,7 @@ func (i *Interrupts) take(sig os.Signal) {
 		}
 		sig = syscall.SIGTERM
 	}
+	repeated := time.Since(i.last) < echo // sent to the process group, and by a parent
 	i.last = time.Now()
 	switch {
 	case i.forward != nil:
@@ -71,8 +72,9 @@ func (i *Interrupts) take(sig os.Signal) {
 		case i.forward <- sig:
 		default: // enough signals are pending
 		}
-	case i.ctx.Err() != nil:
+	case i.ctx.Err() != nil && !repeated:
 		i.exit(ExitCode)
+	case i.ctx.Err() != nil:
 	default:
 		i.cancel()
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gotest.tools/v3/assert"
@@ -20,12 +21,18 @@ func newInterrupts(t *testing.T) (*Interrupts, chan int) {
 }
 
 func TestFirstSignalCancelsSecondEnds(t *testing.T) {
-	i, codes := newInterrupts(t)
-	i.take(os.Interrupt)
-	assert.ErrorIs(t, i.Context().Err(), context.Canceled)
-	assert.Equal(t, len(codes), 0)
-	i.take(os.Interrupt)
-	assert.Equal(t, <-codes, 130)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		synctest.Test(t, func(t *testing.T) {
+			i, codes := newInterrupts(t)
+			i.take(sig)
+			assert.ErrorIs(t, i.Context().Err(), context.Canceled)
+			i.take(sig)
+			assert.Equal(t, len(codes), 0, "the same signal, sent to the group and by a parent")
+			time.Sleep(echo)
+			i.take(sig)
+			assert.Equal(t, <-codes, 130)
+		})
+	}
 }
 
 func TestSignalsAreForwarded(t *testing.T) {
@@ -120,14 +127,6 @@ func TestSignalCancelsASurvivor(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestLostTerminalCancelsOtherCommands(t *testing.T) {
-	i, codes := newInterrupts(t)
-	i.take(syscall.SIGHUP)
-	assert.ErrorIs(t, i.Context().Err(), context.Canceled)
-	i.take(syscall.SIGHUP)
-	assert.Equal(t, <-codes, 130)
 }
 
 // A program that was hit by the signal for its whole group is no failure, also if
