@@ -42,7 +42,7 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 				_, err := fmt.Fprint(d.cli.Out(), help.OnHost(name))
 				return err
 			}
-			if name == host.TaskCommand && len(args) > 0 {
+			if name == host.TaskCommand && len(args) > 0 && !d.options.dryRun {
 				switch args[0] {
 				case restoreWord:
 					return d.restoreTasks(cmd, args[1:])

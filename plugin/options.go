@@ -61,6 +61,19 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.SetInterspersed(false)
 }
 
+// checkDryRun applies --dry-run to a command that has an option of that name, and refuses it
+// for others that do not run in a sandbox, because they would change something.
+func (o *options) checkDryRun(cmd *cobra.Command) error {
+	top := topCommand(cmd)
+	if !o.dryRun || !top.HasParent() || slices.Contains([]string{"plan", "build", "task", runCommand, shellCommand}, top.Name()) {
+		return nil
+	}
+	if own := cmd.Flags().Lookup("dry-run"); own != nil {
+		return own.Value.Set("true")
+	}
+	return fmt.Errorf("--dry-run does not work with %q", cmd.CommandPath())
+}
+
 // choice is a flag with one of several values.
 type choice struct {
 	value string

@@ -4,6 +4,7 @@ package plugin
 
 import (
 	_ "embed"
+	"errors"
 
 	"github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
@@ -31,7 +32,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		// Cobra runs only the nearest of these.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SetContext(interrupts.Context())
-			if err := opts.worktree.elsewhere(cmd); err != nil {
+			if err := errors.Join(opts.worktree.elsewhere(cmd), opts.checkDryRun(cmd)); err != nil {
 				return err
 			}
 			return plugin.PersistentPreRunE(cmd, args)

@@ -72,15 +72,21 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 	if o.name == "" && !o.flags.Changed("branch-name") {
 		return nil
 	}
-	top := cmd
-	for top.HasParent() && top.Parent().Name() != "ralph" {
-		top = top.Parent()
-	}
+	top := topCommand(cmd)
 	commands := []string{"plan", "build", "task", "questions", "answer", "status", "logs", "attach", "run", "shell"}
 	if slices.Contains(commands, top.Name()) || !top.HasParent() {
 		return nil
 	}
 	return hint.Wrap(fmt.Errorf("--worktree and --branch-name do not work with %q", cmd.CommandPath()), "run it in the worktree")
+}
+
+// topCommand returns the command directly below "docker ralph" that a command belongs to; one
+// without a parent for "docker ralph" itself.
+func topCommand(cmd *cobra.Command) *cobra.Command {
+	for cmd.HasParent() && cmd.Parent().Name() != "ralph" {
+		cmd = cmd.Parent()
+	}
+	return cmd
 }
 
 // newWorktreeCommand returns the commands for worktrees and their sandboxes.

@@ -150,6 +150,21 @@ func (h Host) Into(ctx context.Context, w *Worktree) (Host, error) {
 	return h, nil
 }
 
+// Existing returns the host with its current directory in an existing worktree; the same host
+// for nil.
+func (h Host) Existing(ctx context.Context, w *Worktree) (in Host, found bool, err error) {
+	if w == nil {
+		return h, true, nil
+	}
+	repo, err := OpenRepository(ctx, h.Dir)
+	if err != nil {
+		return h, false, err
+	}
+	t, found, err := FindWorktree(ctx, repo, *w)
+	h.Dir = t.Path
+	return h, found, err
+}
+
 // LockWorktrees locks the list of worktrees of a repository.
 func (h Host) LockWorktrees(ctx context.Context, wt gitrepo.Worktree) (unlock func(), err error) {
 	sum := sha256.Sum256([]byte(wt.CommonDir))

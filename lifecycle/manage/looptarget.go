@@ -25,7 +25,7 @@ func (t LoopTarget) find(ctx context.Context, h host.Host) (wt gitrepo.Worktree,
 		sb := found[0].Sandbox
 		return gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope}, sb.Name, nil
 	}
-	h, exists, err := inExisting(ctx, h, t.Worktree)
+	h, exists, err := h.Existing(ctx, t.Worktree)
 	if err != nil {
 		return wt, "", err
 	}

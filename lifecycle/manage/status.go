@@ -66,7 +66,7 @@ var expected = []string{"max_iterations", "max_duration", "max_cost_usd", "max_t
 // Status describes the sandbox of a worktree, nil for the current one, or an ephemeral one of it that is in use.
 // Without a sandbox, its state is [lifecycle.NotFound]; the last loop can be known nevertheless.
 func Status(ctx context.Context, h host.Host, worktree *host.Worktree) (SandboxStatus, error) {
-	h, found, err := inExisting(ctx, h, worktree)
+	h, found, err := h.Existing(ctx, worktree)
 	if err == nil && !found {
 		err = hint.Wrap(fmt.Errorf("no worktree %q", worktree.Name), "list them with %q", "docker ralph worktree ls")
 	}

@@ -36,7 +36,7 @@ type TaskQuery struct {
 // TaskNames returns tasks of the current scope from a running sandbox. It creates
 // and starts none, so without one there are no tasks.
 func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error) {
-	h, found, err := inExisting(ctx, h, q.Worktree)
+	h, found, err := h.Existing(ctx, q.Worktree)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -60,20 +60,6 @@ func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
-}
-
-// inExisting returns the host with its current directory in an existing worktree.
-func inExisting(ctx context.Context, h host.Host, w *host.Worktree) (in host.Host, found bool, err error) {
-	if w == nil {
-		return h, true, nil
-	}
-	repo, err := host.OpenRepository(ctx, h.Dir)
-	if err != nil {
-		return h, false, err
-	}
-	t, found, err := host.FindWorktree(ctx, repo, *w)
-	h.Dir = t.Path
-	return h, found, err
 }
 
 // taskNames lists the tasks of a sandbox. The end of a list that is too long is

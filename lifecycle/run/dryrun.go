@@ -23,10 +23,14 @@ import (
 
 // DryRun prints what a command would do, and changes nothing.
 func DryRun(ctx context.Context, h host.Host, opts Options) error {
-	if opts.Worktree != nil {
-		return errors.New("--dry-run cannot be combined with --worktree")
+	h, found, err := h.Existing(ctx, opts.Worktree)
+	if err == nil && !found {
+		err = fmt.Errorf("no worktree %q: the command would create it", opts.Worktree.Name)
 	}
-	h.Confirm = nil
+	if err != nil {
+		return err
+	}
+	opts.Worktree, h.Confirm = nil, nil
 	t, err := resolve(ctx, h, opts, h.Connect())
 	if err != nil {
 		return err
