@@ -130,7 +130,7 @@ func TestTopShowsAndStopsLoops(t *testing.T) {
 			return fmt.Errorf("no output of the loop")
 		})
 		top.press(t, "s")
-		top.screen.WaitFor(t, "after its current task? [y/N]")
+		top.screen.WaitFor(t, "after its current run? [y/N]")
 		top.press(t, "y")
 		waitForFile(t, filepath.Join(w.repo, "begun"))
 		w.write(t, filepath.Join(w.repo, "go"), "")

@@ -37,7 +37,7 @@ func TestQuestionsAreAnsweredWhileTheLoopRuns(t *testing.T) {
 		assert.Equal(t, w.ok(t, "questions"), "paint: Paint it\n  Which color?\n  1. red\n  2. blue\n")
 
 		res = w.ralph(t, "answer", "paint").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "no answer, and no terminal to ask at"))
+		assert.Check(t, is.Contains(res.stderr, "no answer given, and standard input is not a terminal"))
 		tm := w.shell(t, "answer paint")
 		tm.screen.WaitFor(t, "Answer: ")
 		tm.press(t, "2\r")
@@ -80,7 +80,7 @@ func TestTasksAreEditedOnTheHost(t *testing.T) {
 		shown := w.ok(t, "task", "show", "a")
 		assert.Check(t, is.Contains(shown, "Title:       New title\n"))
 		assert.Check(t, is.Contains(shown, "1. two\n"))
-		assert.Check(t, is.Contains(w.shell(t, "task edit a").wait(t).expect(t, 0).stdout, "nothing changed"))
+		assert.Check(t, is.Contains(w.shell(t, "task edit a").wait(t).expect(t, 0).stdout, "no changes made"))
 		w.shell(t, "task edit missing").wait(t).expect(t, 2)
 
 		w.setenv("EDITOR", "sed -i s/title/titel/")

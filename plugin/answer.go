@@ -51,7 +51,7 @@ func (d dispatcher) readAnswer(cmd *cobra.Command, id string) (string, error) {
 		return "", err
 	}
 	if h.Ask == nil {
-		return "", hint.Wrap(fmt.Errorf("answering %s: no answer, and no terminal to ask at", id), "run %q", "docker ralph answer "+id+" ANSWER")
+		return "", hint.Wrap(fmt.Errorf("answering %s: no answer given, and standard input is not a terminal", id), "run %q", "docker ralph answer "+id+" ANSWER")
 	}
 	list, err := d.questions(cmd, h)
 	if err != nil {

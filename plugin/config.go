@@ -18,9 +18,9 @@ func newConfigCommand(d dispatcher) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "config [OPTIONS]",
-		Short: "Show the configuration in force",
-		Long: `Show every value of the configuration and its origin: default, your configuration,
-ralph.toml, environment variable or flag.`,
+		Short: "Show the effective configuration",
+		Long: `Show all settings with their values and origins: default, ralph.toml, your own
+configuration, environment variable or flag.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := writeValues(io.Discard, format, nil); err != nil {
@@ -42,8 +42,8 @@ ralph.toml, environment variable or flag.`,
 	cmd.AddCommand(&cobra.Command{
 		Use:   "edit",
 		Short: "Edit your configuration",
-		Long: `Edit your own configuration, which applies to all repositories, in $VISUAL or $EDITOR.
-It is checked before it is saved.`,
+		Long: `Open your own configuration, which applies to all repositories, in $VISUAL or $EDITOR.
+It is validated before it is saved.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h, err := d.host(cmd, cmd.Name())

@@ -45,7 +45,7 @@ A star marks the image of this project's next sandbox.`,
 	flags := cmd.Flags()
 	flags.StringVar(&agent, "agent", "", "Agent to show the next image of")
 	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
-	flags.BoolVar(&noTrunc, "no-trunc", false, "Do not truncate output")
+	flags.BoolVar(&noTrunc, "no-trunc", false, "Don't truncate output")
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeWords(projectimage.Agents()...))
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd

@@ -36,7 +36,7 @@ last one ended. The sandbox of this worktree and branch is marked.`,
 	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
 	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only display names")
 	flags.BoolVarP(&opts.Size, "size", "s", false, "Display total file sizes")
-	flags.BoolVarP(&show.watch, "watch", "w", false, "Display changes until interrupted")
+	flags.BoolVarP(&show.watch, "watch", "w", false, "Refresh the output until interrupted")
 	flags.BoolVar(&show.noTrunc, "no-trunc", false, "Don't truncate output")
 	flags.StringVar(&show.format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))

@@ -24,10 +24,9 @@ func newQuestionsCommand(d dispatcher) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "questions [OPTIONS]",
-		Short: "List the agents' open questions",
-		Long: `List the questions of agents that wait for an answer: of this repository and branch,
-or of all sandboxes on this machine. Those of a sandbox that is not running are from
-the latest copy of its backlog.`,
+		Short: "List open questions",
+		Long: `List the questions that agents have asked and you have not answered. Questions of a
+sandbox that is not running are read from the latest copy of its backlog.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,8 +52,8 @@ the latest copy of its backlog.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&all, "all", "a", false, "List those of all sandboxes on this machine")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, `Format of the output ("table", "json")`)
+	flags.BoolVarP(&all, "all", "a", false, "Show the questions of all sandboxes")
+	flags.StringVar(&format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
 }

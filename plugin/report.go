@@ -11,10 +11,10 @@ func newReportCommand(d dispatcher) *cobra.Command {
 	var opts dashboard.ReportOptions
 	cmd := &cobra.Command{
 		Use:   "report --html FILE",
-		Short: "Write a report of loops as one HTML file",
-		Long: `Write the page of "docker ralph serve" with its data to one file, which needs no
-server: tasks, runs, costs, diffs and the end of each output. It works from the logs
-in the worktrees, also without a sandbox.`,
+		Short: "Export the web dashboard to an HTML file",
+		Long: `Export the web dashboard to a single HTML file, which needs no server: tasks, runs,
+costs, diffs and the end of each run's output. The data comes from the logs in the
+worktrees; the sandboxes need not exist.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -26,8 +26,8 @@ in the worktrees, also without a sandbox.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.All, "all", "a", false, "Report the sandboxes of all repositories")
-	flags.StringVar(&opts.File, "html", "", `File to write; "-" is the standard output`)
+	flags.BoolVarP(&opts.All, "all", "a", false, "Include the sandboxes of all repositories")
+	flags.StringVar(&opts.File, "html", "", `Write to a file ("-" for standard output)`)
 	_ = cmd.MarkFlagRequired("html")
 	return cmd
 }

@@ -11,10 +11,9 @@ func newServeCommand(d dispatcher) *cobra.Command {
 	var opts dashboard.ServeOptions
 	cmd := &cobra.Command{
 		Use:   "serve [OPTIONS]",
-		Short: "Show sandboxes and loops in a browser",
-		Long: `Serve a web page with the sandboxes of this repository: tasks, runs, costs, diffs
-and live output. It prints the URL of the page, which works on this machine only and
-until the command ends.`,
+		Short: "Serve a web dashboard of sandboxes and loops",
+		Long: `Serve a web dashboard of the sandboxes of this repository: tasks, runs, costs, diffs
+and live output. Print its URL, which is valid on this machine until the command ends.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -27,7 +26,7 @@ until the command ends.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
-	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:0", "Loopback address and port to listen on; port 0 is a free one")
+	flags.StringVar(&opts.Listen, "listen", "127.0.0.1:0", "Loopback address and port to listen on (port 0: any free port)")
 	_ = cmd.RegisterFlagCompletionFunc("listen", cobra.NoFileCompletions)
 	return cmd
 }

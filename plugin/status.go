@@ -19,9 +19,8 @@ func newStatusCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [OPTIONS]",
 		Short: "Show the status of this branch's sandbox",
-		Long: `Show what the sandbox of this repository and branch does or waits for: loop and task,
-tokens and cost against their limits, questions, blocked hosts, and commits that were
-not fetched.`,
+		Long: `Show the sandbox of this repository and branch and its loop: activity, task, tokens
+and cost against their limits, questions, blocked hosts, and commits not yet fetched.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,8 +28,8 @@ not fetched.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&show.watch, "watch", "w", false, "Display changes until interrupted")
-	flags.StringVar(&worktree, "worktree", "", "Show the worktree .worktrees/NAME")
+	flags.BoolVarP(&show.watch, "watch", "w", false, "Refresh the output until interrupted")
+	flags.StringVar(&worktree, "worktree", "", "Use the worktree .worktrees/NAME")
 	flags.StringVar(&show.format, "format", "", `Format output: "json" or a Go template`)
 	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.JSONFormatKey))

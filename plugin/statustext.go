@@ -160,18 +160,18 @@ func loopLines(line func(label, text string), l *manage.LoopStatus, now time.Tim
 
 // countsText lists the counts that are not 0.
 func countsText(c runlog.Counts) string {
-	text := fmt.Sprintf("%d left", c.Left())
+	text := fmt.Sprintf("%d done, %d left", c.Done, c.Left())
 	var parts []string
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{c.Active, "active"}, {c.Open, "open"}, {c.Blocked, "blocked"}, {c.Question, "with a question"}, {c.Done, "done"}} {
+	}{{c.Active, "active"}, {c.Open, "open"}, {c.Blocked, "blocked"}, {c.Question, "waiting for an answer"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
 	if len(parts) > 0 {
-		text += ": " + strings.Join(parts, ", ")
+		text += " (" + strings.Join(parts, ", ") + ")"
 	}
 	return text
 }

@@ -25,9 +25,9 @@ import (
 func newTopCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
-		Short: "Show all sandboxes in a dashboard",
-		Long: `Show all sandboxes on this machine and the output of their loops, in the terminal.
-What needs you comes first. Keys attach to a loop, reply to questions, stop a sandbox,
+		Short: "Monitor all sandboxes in the terminal",
+		Long: `Monitor all sandboxes on this machine and the output of their loops. Those that need
+your attention come first. Keys attach to a loop, reply to questions, stop a sandbox,
 and show its commits: press ? for help.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -39,7 +39,7 @@ and show its commits: press ? for help.`,
 
 func (d dispatcher) showTop(cmd *cobra.Command) error {
 	if !d.cli.In().IsTerminal() || !d.cli.Out().IsTerminal() {
-		return hint.Wrap(errors.New("the dashboard needs a terminal"), "list sandboxes with %q", "docker ralph ls --all --watch")
+		return hint.Wrap(errors.New("docker ralph top requires a terminal"), "list sandboxes with %q", "docker ralph ls --all --watch")
 	}
 	h, err := d.host(cmd, cmd.Name())
 	if err != nil {
@@ -52,7 +52,7 @@ func (d dispatcher) showTop(cmd *cobra.Command) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("showing the dashboard: %w", err)
+		return fmt.Errorf("running the terminal interface: %w", err)
 	}
 	return nil
 }

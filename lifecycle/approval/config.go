@@ -41,7 +41,7 @@ func EditConfig(ctx context.Context, h host.Host) error {
 		return err
 	}
 	if edited.Text == text {
-		h.Report("Nothing has changed")
+		h.Report("Edit cancelled, no changes made")
 		return edited.Discard()
 	}
 	if err := config.WriteUserFile(h.StateDir, edited.Text); err != nil {

@@ -148,7 +148,7 @@ func (h *handler) private(next http.HandlerFunc) http.Handler {
 		sum := sha256.Sum256([]byte(token))
 		if subtle.ConstantTimeCompare(sum[:], h.token[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "wrong token: open the URL that the command has printed", http.StatusUnauthorized)
+			http.Error(w, "invalid token: open the URL that docker ralph serve printed", http.StatusUnauthorized)
 			return
 		}
 		next(w, r)

@@ -48,7 +48,7 @@ func EditTask(ctx context.Context, h host.Host, opts run.Options, id string) (co
 		return 0, err
 	}
 	if edited.Text == text {
-		h.Report("Edit cancelled: nothing changed")
+		h.Report("Edit cancelled, no changes made")
 		return 0, edited.Discard()
 	}
 	code, err = writeTask(ctx, h, opts, before, edited.Text)

@@ -160,12 +160,12 @@ func (l *Loop) notify(e runlog.Event) {
 		n.Text = fmt.Sprintf("Task %s needs an answer: %s", n.Task, termsafe.Line(d.Question))
 	case *runlog.BoundNear:
 		n.Event, n.Bound = BoundNear, &Bound{d.Bound, d.Used, d.Limit}
-		n.Text = fmt.Sprintf("%s of %s:%s has used %g of %s = %g", n.Command, n.Repo, n.Branch, d.Used, d.Bound, d.Limit)
+		n.Text = fmt.Sprintf("%s of %s:%s is near its limit: %g of %g (%s)", n.Command, n.Repo, n.Branch, d.Used, d.Limit, d.Bound)
 	default:
 		return
 	}
 	if l.sent++; l.sent > eventsMax {
-		l.sender.fail(fmt.Errorf("more than %d: only the end of the loop is sent", eventsMax))
+		l.sender.fail(fmt.Errorf("limit of %d reached: only the end of the loop is sent", eventsMax))
 		return
 	}
 	l.sender.Send(n)

@@ -152,9 +152,9 @@ func (t Target) previewKey(ctx context.Context, h host.Host) (string, error) {
 	case err != nil:
 		return "", err
 	case len(t.cloud) > 0:
-		return "credentials of the cloud", nil
+		return "AWS credentials", nil
 	case keys != nil && len(keys.Routes) > 0:
-		return "sign-in on this machine", nil
+		return "login on this machine", nil
 	case len(variables) == 0:
 		return "none needed", nil
 	}

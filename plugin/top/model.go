@@ -265,7 +265,7 @@ func (m *Model) act(key string) tea.Cmd {
 		m.mode = stopping
 	case "r":
 		if len(s.Questions) == 0 {
-			m.message = "No question to answer"
+			m.message = "No open question"
 			return nil
 		}
 		m.mode, m.typed = answering, ""
@@ -322,7 +322,7 @@ func (m *Model) stop() tea.Cmd {
 	if !ok {
 		return nil
 	}
-	m.message = "Stopping " + s.Name + " after the current task"
+	m.message = "Stopping " + s.Name + " after the current run"
 	return run("stop", m.backend.Ralph("", "stop", s.Name))
 }
 

@@ -19,7 +19,7 @@ const keyHelp = `
   pgup pgdn      scroll the output
   a              attach to its background loop; detach with ctrl-p ctrl-q
   r              reply to the question of an agent
-  s              stop it after the current task
+  s              stop it after the current run
   d              show commits with their changes (git log --patch)
   D              show uncommitted changes (git diff HEAD)
   q              quit; loops go on`
@@ -127,7 +127,7 @@ func (m *Model) bottom() string {
 	case m.mode == answering:
 		return "Answer: " + ansi.TruncateLeft(m.typed, max(0, ansi.StringWidth(m.typed)-m.width+10), "…") + m.paint(mark, " ")
 	case m.mode == stopping:
-		return m.paint(bold, fmt.Sprintf("Stop %s after its current task? [y/N]", m.selected))
+		return m.paint(bold, fmt.Sprintf("Stop %s after its current run? [y/N]", m.selected))
 	case m.message != "":
 		return m.paint(bold, m.message)
 	case m.mode == helping:

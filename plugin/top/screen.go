@@ -108,7 +108,7 @@ func (m *Model) title() string {
 	}
 	switch n := m.waiting(); {
 	case !m.loaded:
-		text = "looking for sandboxes…"
+		text = "loading…"
 	case n == 1:
 		text += ", " + m.paint(red, "1 needs you")
 	case n > 1:

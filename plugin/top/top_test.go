@@ -224,7 +224,7 @@ func TestKeysRunCommands(t *testing.T) {
 	press(m, "r", "a", "b", "backspace", "-", "enter")
 	press(m, "r", "x", "esc", "a")
 	press(m, "d", "D", "s", "n", "s", "y", "down", "r")
-	assert.Check(t, is.Contains(m.screen(), "No question to answer"))
+	assert.Check(t, is.Contains(m.screen(), "No open question"))
 	assert.DeepEqual(t, *ran, []string{
 		"/src/auth ralph answer -- auth/04 bcrypt", "/src/auth ralph answer -- auth/04 bcrypt", "/src/auth ralph answer -- auth/04 a-",
 		" ralph attach ralph-acme-shop-auth", "/src/auth git log", "/src/auth git diff", " ralph stop ralph-acme-shop-auth",
