@@ -25,7 +25,7 @@ var floors = []string{
 	"lifecycle/backlogs",
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",
-	"lifecycle/watch",
+	"lifecycle/disk lifecycle/watch",
 	"lifecycle/dashboard",
 	"plugin",
 	"ralph/prices ralph/sysinfo",

@@ -28,7 +28,7 @@ func TestFirstSignalCancelsSecondEnds(t *testing.T) {
 			assert.ErrorIs(t, i.Context().Err(), context.Canceled)
 			i.take(sig)
 			assert.Equal(t, len(codes), 0, "the same signal, sent to the group and by a parent")
-			time.Sleep(echo)
+			<-time.After(echo)
 			i.take(sig)
 			assert.Equal(t, <-codes, 130)
 		})

@@ -71,6 +71,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newSelfTestCommand(d),
 		newImageCommand(d),
 		newNetworkCommand(d),
+		newSystemCommand(d),
 		newWorktreeCommand(d),
 		hiddenAs(newWorktreeListCommand(d), "list-worktrees"),
 		hiddenAs(newWorktreeRemoveCommand(d), "remove-worktree"),

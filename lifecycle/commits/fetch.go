@@ -46,6 +46,11 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	return nil
 }
 
+// Fetched reports whether an existing repository has all commits of a container.
+func Fetched(h host.Host, sb lifecycle.Sandbox) bool {
+	return !sb.Private || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name)
+}
+
 // alreadyFetched reports a sandbox that cannot be started without its worktree, but
 // whose commits are all in its repository.
 func alreadyFetched(h host.Host, l host.Located, wt gitrepo.Worktree) bool {

@@ -40,7 +40,7 @@ func (d *Driver) createCache(ctx context.Context, spec lifecycle.Spec, l map[str
 	}
 	name := CacheVolume(spec.Cache)
 	_, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{
-		engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: roleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.Cache, labelVersion: spec.Version,
+		engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: RoleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.Cache, labelVersion: spec.Version,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("creating the volume %s: %w", name, err)

@@ -45,7 +45,7 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 		}
 	}
 	of := maps.Clone(l)
-	of[engine.LabelRole] = roleGit
+	of[engine.LabelRole] = RoleGit
 	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: of}); err != nil {
 		return nil, fmt.Errorf("creating the volume %s: %w", name, err)
 	}

@@ -42,8 +42,8 @@ const (
 	roleEgress  = "egress"
 	roleProxy   = "proxy"
 	roleSockets = "sockets"
-	roleGit     = "git"
-	roleCache   = "cache"
+	RoleGit     = "git"
+	RoleCache   = "cache"
 )
 
 func labels(spec lifecycle.Spec) map[string]string {

@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
@@ -19,8 +20,8 @@ import (
 // in them.
 type resource struct {
 	sandbox, name string
+	kind          ResourceKind
 	created       time.Time
-	isNetwork     bool
 	remove        func(ctx context.Context) error
 }
 
@@ -46,13 +47,13 @@ func (d *Driver) resources(ctx context.Context, sandbox string) ([]resource, err
 	var all []resource
 	for _, c := range containers.Items {
 		all = append(all, resource{
-			sandbox: c.Labels[engine.LabelSandbox], name: strings.TrimPrefix(strings.Join(c.Names, " "), "/"), created: time.Unix(c.Created, 0),
+			kind: KindProxy, sandbox: c.Labels[engine.LabelSandbox], name: strings.TrimPrefix(strings.Join(c.Names, " "), "/"), created: time.Unix(c.Created, 0),
 			remove: func(ctx context.Context) error { return engine.RemoveContainer(ctx, d.API, c.ID) },
 		})
 	}
 	for _, n := range networks.Items {
 		all = append(all, resource{
-			sandbox: n.Labels[engine.LabelSandbox], name: n.Name, created: n.Created, isNetwork: true,
+			kind: KindNetwork, sandbox: n.Labels[engine.LabelSandbox], name: n.Name, created: n.Created,
 			remove: func(ctx context.Context) error { return d.removeNetwork(ctx, n.ID) },
 		})
 	}
@@ -62,7 +63,7 @@ func (d *Driver) resources(ctx context.Context, sandbox string) ([]resource, err
 			return nil, fmt.Errorf("listing the volumes of sandboxes: %w", err)
 		}
 		all = append(all, resource{
-			sandbox: v.Labels[engine.LabelSandbox], name: v.Name, created: created,
+			kind: KindVolume, sandbox: v.Labels[engine.LabelSandbox], name: v.Name, created: created,
 			remove: func(ctx context.Context) error {
 				if err := d.RemoveVolume(ctx, v.Name); !errdefs.IsConflict(err) { // a new sandbox of that name uses it
 					return err
@@ -99,7 +100,7 @@ func (d *Driver) removeStale(ctx context.Context, sandbox, network string, creat
 		if r.name == network || r.name == socketsVolume(sandbox) {
 			continue
 		}
-		if !r.isNetwork { // lists have seconds only
+		if r.kind != KindNetwork { // lists have seconds only
 			c, found, err := engine.Inspect(ctx, d.API, r.name)
 			if errs = append(errs, err); !found || creation(c).After(created) {
 				continue // another command has started the new sandbox
@@ -107,7 +108,7 @@ func (d *Driver) removeStale(ctx context.Context, sandbox, network string, creat
 		}
 		// A network in use belongs to another command that tries to create the sandbox. It
 		// removes its network when that fails.
-		if err := r.remove(ctx); !r.isNetwork || !isInUse(err) {
+		if err := r.remove(ctx); r.kind != KindNetwork || !isInUse(err) {
 			errs = append(errs, err)
 		}
 	}
@@ -122,17 +123,22 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 		return nil, err
 	}
 	all, err := d.resources(ctx, "")
-	errs, before := []error{err}, time.Now().Add(-grace)
-	inUse := map[string]bool{}
+	errs := []error{err}
+	for _, r := range orphans(all, sandboxes, grace) {
+		errs = append(errs, r.remove(ctx))
+		removed = append(removed, r.name)
+	}
+	return removed, errors.Join(errs...)
+}
+
+// orphans returns the resources of sandboxes that do not exist.
+func orphans(all []resource, sandboxes []lifecycle.Sandbox, grace time.Duration) []resource {
+	before, inUse := time.Now().Add(-grace), map[string]bool{}
 	for _, sb := range sandboxes {
 		inUse[sb.Name] = true
 	}
 	for _, r := range all {
 		inUse[r.sandbox] = inUse[r.sandbox] || r.created.After(before)
 	}
-	for _, r := range slices.DeleteFunc(all, func(r resource) bool { return inUse[r.sandbox] }) {
-		errs = append(errs, r.remove(ctx))
-		removed = append(removed, r.name)
-	}
-	return removed, errors.Join(errs...)
+	return slices.DeleteFunc(slices.Clone(all), func(r resource) bool { return inUse[r.sandbox] })
 }

@@ -45,7 +45,7 @@ type GitVolume struct{ Name, Sandbox string }
 // by the path of its main worktree.
 func (d *Driver) GitVolumes(ctx context.Context, mainRoot string) ([]GitVolume, error) {
 	res, err := d.API.VolumeList(ctx, client.VolumeListOptions{Filters: make(client.Filters).
-		Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", engine.LabelRole+"="+roleGit).Add("label", labelRoot+"="+mainRoot)})
+		Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", engine.LabelRole+"="+RoleGit).Add("label", labelRoot+"="+mainRoot)})
 	if err != nil {
 		return nil, fmt.Errorf("listing volumes: %w", err)
 	}

@@ -41,7 +41,7 @@ func Prune(ctx context.Context, h host.Host, opts PruneOptions) ([]string, error
 		return nil, err
 	}
 	builder := h.Builder(api)
-	all, err := storedImages(ctx, h, builder)
+	all, err := Stored(ctx, h, builder)
 	if err != nil {
 		return nil, err
 	}

@@ -40,9 +40,9 @@ func findImageScope(ctx context.Context, h host.Host, over config.Overrides) (im
 	return s, err
 }
 
-// storedImages lists the images of docker ralph with their users, microVMs
+// Stored lists the images of docker ralph with their users, microVMs
 // included.
-func storedImages(ctx context.Context, h host.Host, builder *projectimage.Builder) ([]projectimage.Stored, error) {
+func Stored(ctx context.Context, h host.Host, builder *projectimage.Builder) ([]projectimage.Stored, error) {
 	all, err := builder.List(ctx)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func List(ctx context.Context, h host.Host, over config.Overrides) ([]Status, er
 		return nil, err
 	}
 	builder := h.Builder(api)
-	all, err := storedImages(ctx, h, builder)
+	all, err := Stored(ctx, h, builder)
 	if err != nil {
 		return nil, err
 	}

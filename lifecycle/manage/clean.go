@@ -186,7 +186,7 @@ func (c *cleanup) confirm(ctx context.Context, targets []string) error {
 func (c *cleanup) remove(ctx context.Context) (removed []string, err error) {
 	var errs []error
 	for _, l := range c.selected {
-		if err := removeBox(ctx, c.host, l, c.DiscardCommits); err != nil {
+		if err := RemoveSandbox(ctx, c.host, l, c.DiscardCommits); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -225,9 +225,9 @@ func checkIdle(ctx context.Context, l host.Located) error {
 	return nil
 }
 
-// removeBox removes a sandbox. Without discard, it keeps one whose commits cannot
+// RemoveSandbox removes a sandbox. Without discard, it keeps one whose commits cannot
 // be fetched.
-func removeBox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
+func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
 	leave, err := h.LockExclusive(ctx, l.Sandbox, 0)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-func TestRemoveBox(t *testing.T) {
+func TestRemoveSandbox(t *testing.T) {
 	there := t.TempDir()
 	for _, tc := range []struct {
 		name   string
@@ -46,7 +46,7 @@ func TestRemoveBox(t *testing.T) {
 				assert.NilError(t, err)
 				defer leave()
 			}
-			err := removeBox(t.Context(), h, host.Located{Sandbox: tc.sb, Backend: host.Backend{Kind: "container", Driver: d}}, false)
+			err := RemoveSandbox(t.Context(), h, host.Located{Sandbox: tc.sb, Backend: host.Backend{Kind: "container", Driver: d}}, false)
 			if tc.want != "" {
 				assert.ErrorContains(t, err, tc.want)
 				assert.Equal(t, d.removed, 0)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/moby/sys/atomicwriter"
 
@@ -58,4 +59,46 @@ func (g guestFolder) put(p guestbin.Payload) (string, error) {
 		return "", fmt.Errorf("writing ralph: %w", err)
 	}
 	return path, nil
+}
+
+// Program is a version of ralph that microVMs mount.
+type Program struct {
+	Dir    string
+	Needed bool // it is of this version, or a sandbox was prepared with it
+}
+
+// Programs lists the versions of ralph in stateDir.
+func Programs(stateDir string) ([]Program, error) {
+	dir := string((&Driver{Options: Options{StateDir: stateDir}}).guestFolder())
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return nil, err
+	}
+	p, err := guestbin.For(runtime.GOARCH)
+	if err != nil {
+		return nil, err
+	}
+	needed := map[string]bool{p.Short(): true}
+	for _, driver := range Drivers() {
+		records := recordsOf(stateDir, driver)
+		names, err := Images(stateDir, driver)
+		if err != nil {
+			return nil, err
+		}
+		for name := range names {
+			if rec, _, err := records.read(name); err != nil {
+				return nil, err
+			} else if rec.Prepared != "" {
+				needed[wire.Dir(rec.Prepared)] = true
+			}
+		}
+	}
+	var all []Program
+	for _, e := range entries {
+		all = append(all, Program{filepath.Join(dir, e.Name()), needed[e.Name()]})
+	}
+	return all, nil
 }

@@ -27,9 +27,9 @@ type amendments struct {
 // networkOrigin is the origin of these rules in lists.
 const networkOrigin = "docker ralph network"
 
-// amendmentsPath returns the file of a scope. Its name has a hash because different
+// AmendmentsPath returns the file of a scope. Its name has a hash because different
 // scopes can have the same sandbox name.
-func amendmentsPath(h host.Host, s gitrepo.Scope) (string, error) {
+func AmendmentsPath(h host.Host, s gitrepo.Scope) (string, error) {
 	name, err := s.SandboxName()
 	if err != nil {
 		return "", err
@@ -39,7 +39,7 @@ func amendmentsPath(h host.Host, s gitrepo.Scope) (string, error) {
 }
 
 func readAmendments(h host.Host, s gitrepo.Scope) (a amendments, err error) {
-	path, err := amendmentsPath(h, s)
+	path, err := AmendmentsPath(h, s)
 	if err != nil {
 		return a, err
 	}
@@ -54,7 +54,7 @@ func readAmendments(h host.Host, s gitrepo.Scope) (a amendments, err error) {
 }
 
 func writeAmendments(h host.Host, s gitrepo.Scope, a amendments) error {
-	path, err := amendmentsPath(h, s)
+	path, err := AmendmentsPath(h, s)
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,11 @@ type Result struct {
 // restarted after a repair.
 func (h session) execute(ctx context.Context, r Ready) Result {
 	command, ready := r.opts.Command, r.spec
+	if !ready.Ephemeral {
+		if err := h.SaveOwner(ready.Name, host.OwnerOf(r.wt)); err != nil {
+			return Result{Err: err}
+		}
+	}
 	ensurer := ensurer(h.Host, r.Target)
 	p := lifecycle.Process{
 		ID:      h.id,

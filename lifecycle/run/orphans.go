@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/containerd/errdefs"
 
-	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
@@ -57,7 +55,7 @@ func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error
 // commits.
 func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox) error {
 	return removeIdle(ctx, h, d, sb, func() (bool, error) {
-		if !sb.Private || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name) {
+		if commits.Fetched(h, sb) {
 			return true, nil
 		}
 		if at, err := h.Here(ctx); err == nil && at.Has(sb) { // it is of this repository

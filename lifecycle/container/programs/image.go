@@ -22,7 +22,7 @@ func (i *Installer) Egress(ctx context.Context) (id string, err error) {
 	if i.egress != "" {
 		return i.egress, nil
 	}
-	tag := "docker-ralph/egress:" + p.Short()
+	tag := egressTag(p)
 	image, err := i.API.ImageInspect(ctx, tag)
 	if errdefs.IsNotFound(err) {
 		if err = i.loadEgress(ctx, p, tag); err == nil {

@@ -9,8 +9,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // programAge is how long images of other versions are kept. Users of one engine can have
@@ -37,9 +35,9 @@ func (i *Installer) removeReplaced(ctx context.Context, tag string) {
 // and those in use.
 func (i *Installer) removeOldPrograms(ctx context.Context, tag string, age time.Duration) error {
 	repository, _, _ := strings.Cut(tag, ":")
-	all, err := i.API.ImageList(ctx, client.ImageListOptions{Filters: make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("reference", repository)})
+	all, err := i.list(ctx, repository)
 	if err != nil {
-		return fmt.Errorf("listing images of earlier versions: %w", err)
+		return err
 	}
 	var errs []error
 	for _, image := range all.Items {

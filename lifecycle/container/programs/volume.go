@@ -22,7 +22,7 @@ import (
 const Volume = "ralph-guest"
 
 // ImageTag returns the tag of the image that contains a version of ralph.
-func ImageTag(p guestbin.Payload) string { return "docker-ralph/guest:" + p.Short() }
+func ImageTag(p guestbin.Payload) string { return ralphRepository + ":" + p.Short() }
 
 // Ralph ensures that this version of ralph is on the volume.
 func (i *Installer) Ralph(ctx context.Context) (guestbin.Payload, error) {
@@ -75,9 +75,12 @@ func (i *Installer) installed(ctx context.Context, p guestbin.Payload) (bool, er
 	return err != nil || tagged.IsZero() || !tagged.Before(created), nil
 }
 
+// loadingSuffix ends the tag of the image from which the volume is being filled.
+const loadingSuffix = "-loading"
+
 func (i *Installer) install(ctx context.Context, p guestbin.Payload) error {
 	tag := ImageTag(p)
-	loading := tag + "-loading"
+	loading := tag + loadingSuffix
 	program, err := p.Binary()
 	if err != nil {
 		return err

@@ -1,0 +1,201 @@
+// Package disk lists what docker-ralph keeps on a machine, and removes what belongs to
+// worktrees and repositories that no longer exist, or to former versions.
+package disk
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/projectimage"
+)
+
+// Type is the type of an [Item].
+type Type string
+
+// The types, in the order in which items are listed and removed.
+const (
+	Sandboxes Type = "Sandboxes"
+	Proxies   Type = "Proxies"
+	Networks  Type = "Networks"
+	Volumes   Type = "Volumes"
+	Images    Type = "Images"
+	State     Type = "State" // directories and files of the host
+)
+
+func types() []Type { return []Type{Sandboxes, Proxies, Networks, Volumes, Images, State} }
+
+// Item is something that docker-ralph keeps. Its names in JSON are part of the command's
+// interface.
+type Item struct {
+	Type        Type   `json:"type"`
+	Name        string `json:"name"`
+	Kind        string `json:"kind"`       // container, sbx, cache, git, agent, …
+	Repository  string `json:"repository"` // as in its origin; empty if it is shared or unknown
+	Path        string `json:"path"`       // directory of the worktree or repository; empty if unknown
+	Size        *int64 `json:"size"`       // bytes; nil if unknown
+	Active      bool   `json:"active"`
+	Reclaimable bool   `json:"reclaimable"`
+	Reason      string `json:"reason"` // why it is reclaimable, or why not although its worktree does not exist
+
+	// sandbox is the existing sandbox that it is part of. It can only be removed after that.
+	sandbox string
+	// optional is only removed with --all.
+	optional bool
+	// orphan is removed by SweepOrphans.
+	orphan bool
+	image  *projectimage.Stored
+	// remove removes it; nil if it is removed with its sandbox, with the orphans, or as an image.
+	remove func(ctx context.Context) error
+}
+
+// Summary sums up the items of a type. Its names in JSON are part of the command's interface.
+type Summary struct {
+	Type        Type  `json:"type"`
+	Total       int   `json:"total"`
+	Active      int   `json:"active"`
+	Size        int64 `json:"size"`        // bytes
+	Reclaimable int64 `json:"reclaimable"` // bytes
+}
+
+// Summarize sums up items by their type.
+func Summarize(items []Item) []Summary {
+	var all []Summary
+	for _, t := range types() {
+		s := Summary{Type: t}
+		for _, item := range items {
+			if item.Type != t {
+				continue
+			}
+			s.Total++
+			if item.Active {
+				s.Active++
+			}
+			if item.Size != nil {
+				s.Size += *item.Size
+				if item.Reclaimable {
+					s.Reclaimable += *item.Size
+				}
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Usage lists what docker-ralph keeps on this machine. What cannot be listed is missing, with
+// a warning.
+func Usage(ctx context.Context, h host.Host) ([]Item, error) {
+	inv, err := takeInventory(ctx, h, false)
+	return inv.items, err
+}
+
+// inventory is what docker-ralph keeps.
+type inventory struct {
+	host    host.Host
+	discard bool // commits that were not fetched
+	items   []Item
+
+	located []host.Located
+	driver  *container.Driver // nil if the engine cannot be reached
+	owners  map[string]host.Owner
+	here    host.Here
+}
+
+func takeInventory(ctx context.Context, h host.Host, discard bool) (*inventory, error) {
+	inv := &inventory{host: h, discard: discard}
+	connected := h.Connect()
+	var err error
+	if inv.owners, err = h.Owners(); err != nil {
+		return inv, err
+	}
+	inv.here, _ = h.Here(ctx) // only protects a worktree that was moved
+	var failed error
+	if inv.located, failed = h.Sandboxes(ctx, connected); failed != nil {
+		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", failed))
+	}
+	api, err := connected()
+	if err == nil {
+		inv.driver = h.ContainerDriver(api)
+	}
+	inv.addSandboxes(ctx)
+	if inv.driver != nil {
+		for _, add := range []func(context.Context) error{inv.addResources, inv.addImages(api), inv.addPrograms} {
+			if err := add(ctx); err != nil && ctx.Err() == nil {
+				h.Warn(err)
+			}
+		}
+	}
+	if err := inv.addState(); err != nil {
+		h.Warn(err)
+	}
+	slices.SortStableFunc(inv.items, func(a, b Item) int {
+		return slices.Index(types(), a.Type) - slices.Index(types(), b.Type)
+	})
+	return inv, ctx.Err()
+}
+
+// addSandboxes adds the sandboxes. Those of worktrees that do not exist are reclaimable, if
+// they were created from here: another user's worktrees may not be on this machine.
+func (inv *inventory) addSandboxes(ctx context.Context) {
+	sizes := inv.containerSizes(ctx)
+	for _, l := range inv.located {
+		sb := l.Sandbox
+		item := Item{
+			Type: Sandboxes, Name: sb.Name, Kind: l.Backend.Kind, Repository: sb.Scope.Repo, Path: sb.Root,
+			Active: sb.State == lifecycle.Running, sandbox: sb.Name,
+		}
+		if size, known := sizes[sb.ID]; known {
+			item.Size = &size
+		}
+		if inv.host.CreatedBy(sb.Name) != "" && inv.gone(sb.Root) && !inv.host.Moved(sb, inv.here.Worktree) {
+			switch {
+			case sb.State == lifecycle.Unknown:
+				item.Reason = "its state is unknown"
+			case !inv.discard && !commits.Fetched(inv.host, sb):
+				item.Reason = onlyCopy
+			default:
+				item.Reclaimable, item.Reason = true, doesNotExist(sb.Root)
+			}
+		}
+		inv.items = append(inv.items, item)
+	}
+}
+
+func doesNotExist(dir string) string { return dir + " does not exist" }
+
+// gone reports whether a recorded directory does not exist.
+func (inv *inventory) gone(dir string) bool { return dir != "" && host.Missing(dir) }
+
+// containerSizes returns what containers have written, with their unnamed volumes. The
+// microVM programs report no sizes.
+func (inv *inventory) containerSizes(ctx context.Context) map[string]int64 {
+	var containers []lifecycle.Sandbox
+	for _, l := range inv.located {
+		if l.Backend.Kind == config.DriverContainer {
+			containers = append(containers, l.Sandbox)
+		}
+	}
+	if inv.driver == nil || len(containers) == 0 {
+		return nil
+	}
+	sizes, err := inv.driver.Sizes(ctx, containers)
+	if err != nil && ctx.Err() == nil {
+		inv.host.Warn(fmt.Errorf("reading the disk usage of sandboxes: %w", err))
+	}
+	return sizes
+}
+
+// located sandbox and its item; nil if there is none.
+func (inv *inventory) sandboxItem(name string) *Item {
+	i := slices.IndexFunc(inv.items, func(item Item) bool { return item.Type == Sandboxes && item.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &inv.items[i]
+}

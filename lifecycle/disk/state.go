@@ -1,0 +1,156 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/lifecycle/network"
+)
+
+// perSandbox are the directories with files or directories that begin with the name of a
+// sandbox, which has no dot; see docs/internals/files.md.
+func perSandbox() []string {
+	return []string{"backlogs", "dispatches", "ended", "git", "hostconfig/*", "microvms/*", "owners", "sandboxes"}
+}
+
+// addState adds the files below the state directory: those of each sandbox as one item, the
+// versions of ralph for microVMs, and the other directories.
+func (inv *inventory) addState() error {
+	paths := map[string][]string{}
+	listed := map[string]bool{"guest": true, "network": true}
+	for _, pattern := range perSandbox() {
+		top, _, _ := strings.Cut(pattern, "/")
+		listed[top] = true
+		found, err := filepath.Glob(filepath.Join(inv.host.StateDir, pattern, "*"))
+		if err != nil {
+			return fmt.Errorf("listing %s: %w", inv.host.StateDir, err)
+		}
+		for _, path := range found {
+			name, _, _ := strings.Cut(filepath.Base(path), ".")
+			paths[name] = append(paths[name], path)
+		}
+	}
+	for name, of := range paths {
+		inv.items = append(inv.items, inv.stateItem(name, of))
+	}
+	slices.SortFunc(inv.items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
+	entries, err := os.ReadDir(inv.host.StateDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() && !listed[e.Name()] {
+			inv.items = append(inv.items, Item{Type: State, Name: e.Name(), Size: sizeOf(filepath.Join(inv.host.StateDir, e.Name()))})
+		}
+	}
+	return inv.addMicroVMPrograms()
+}
+
+func (inv *inventory) addMicroVMPrograms() error {
+	all, err := microvm.Programs(inv.host.StateDir)
+	if err != nil {
+		return fmt.Errorf("listing the versions of ralph for microVMs: %w", err)
+	}
+	for _, p := range all {
+		item := Item{Type: State, Name: filepath.Join("guest", filepath.Base(p.Dir)), Kind: "helper", Size: sizeOf(p.Dir), Active: p.Needed}
+		if !p.Needed {
+			item.Reclaimable, item.Reason = true, "it belongs to another version of docker-ralph"
+			item.remove = func(context.Context) error { return os.RemoveAll(p.Dir) }
+		}
+		inv.items = append(inv.items, item)
+	}
+	return nil
+}
+
+// stateItem is what the host keeps of one sandbox.
+func (inv *inventory) stateItem(name string, paths []string) Item {
+	item := Item{Type: State, Name: name, Kind: "sandbox"}
+	owner, known := inv.owners[name]
+	box := inv.sandboxItem(name)
+	if box != nil {
+		i := slices.IndexFunc(inv.located, func(l host.Located) bool { return l.Sandbox.Name == name })
+		sb := inv.located[i].Sandbox
+		owner, known = host.Owner{Scope: sb.Scope, Root: sb.Root}, true
+		item.sandbox, item.Active = name, true
+	}
+	if known {
+		item.Repository, item.Path = owner.Scope.Repo, owner.Root
+		if rules, err := network.AmendmentsPath(inv.host, owner.Scope); err == nil && !host.Missing(rules) {
+			paths = append(paths, rules)
+		}
+	}
+	item.Size = sizeOf(paths...)
+	if !known || !inv.gone(owner.Root) || owner.Scope == inv.here.Worktree.Scope {
+		return item
+	}
+	switch {
+	case box != nil:
+		item.Reclaimable, item.Reason = box.Reclaimable, box.Reason
+	case inv.mayExist(name):
+		item.Reason = "its sandbox may exist"
+	case !inv.discard && slices.Contains(paths, filepath.Join(inv.host.StateDir, "git", name+".json")) && !gitsync.Saved(inv.host.StateDir, name):
+		item.Reason = onlyCopy
+	default:
+		item.Reclaimable, item.Reason = true, doesNotExist(owner.Root)
+	}
+	item.remove = func(ctx context.Context) error { return inv.removeState(ctx, name, owner, paths) }
+	return item
+}
+
+// onlyCopy is why something is kept.
+const onlyCopy = "it may have the only copy of its commits"
+
+// mayExist reports whether a sandbox that was not listed can exist: its driver could not be
+// reached.
+func (inv *inventory) mayExist(name string) bool {
+	return inv.driver == nil && container.Known(inv.host.StateDir, name) || slices.ContainsFunc(microvm.Drivers(), func(kind string) bool {
+		_, known := microvm.Remembered(inv.host.StateDir, kind, name)
+		return known
+	})
+}
+
+// removeState removes the files of a sandbox that does not exist.
+func (inv *inventory) removeState(ctx context.Context, name string, owner host.Owner, paths []string) error {
+	leave, err := inv.host.LockExclusive(ctx, lifecycle.Sandbox{Name: name, Scope: owner.Scope}, 0)
+	if err != nil {
+		return err
+	}
+	if leave == nil {
+		return fmt.Errorf("keeping the state of %s: another command is using it", name)
+	}
+	defer leave()
+	var errs []error
+	for _, path := range paths {
+		errs = append(errs, os.RemoveAll(path))
+	}
+	return errors.Join(errs...)
+}
+
+// sizeOf returns the size of all files below paths. Files that disappear meanwhile count as
+// nothing.
+func sizeOf(paths ...string) *int64 {
+	var size int64
+	for _, path := range paths {
+		_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return nil //nolint:nilerr // unreadable or removed
+			}
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
+			return nil
+		})
+	}
+	return &size
+}
