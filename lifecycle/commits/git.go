@@ -332,6 +332,7 @@ func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	if unlock != nil {
 		defer unlock()
 	}
+	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
 	ended := err == nil && unlock != nil && Idle(ctx, g.Driver, sb)
 	res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), ended)
 	if ended && IsBroken(err) {
@@ -340,6 +341,7 @@ func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 			res, err = g.Repo.Fetch(ctx, Shell(g.Driver, sb), ended)
 		}
 	}
+	done()
 	g.ReportRepairs()
 	if err != nil {
 		ReportSync(g.Host, g.result) // earlier results

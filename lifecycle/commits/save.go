@@ -25,7 +25,9 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		return res, nil, err
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
+	done := h.ReportSlow("Fetching commits from the sandbox " + sb.Name)
 	res, err = repo.Fetch(ctx, sh, true)
+	done()
 	if IsBroken(err) {
 		h.Report(fmt.Sprintf("Warning: %v", err))
 		if res, lost, err = repo.Repair(ctx, sh); err == nil {

@@ -64,7 +64,7 @@ func (s *sbx) client(ctx context.Context) (client, error) {
 	case err != nil:
 		return client{}, fmt.Errorf("reading the version of sbx: %w", err)
 	case versions.LessThan(version, minVersion):
-		return client{}, hint.Wrap(fmt.Errorf("%s has version %s, but Docker's sbx %s or newer is required", path, version, minVersion), "update sbx")
+		return client{}, hint.Wrap(fmt.Errorf("%s has version %s, but Docker's sbx %s or newer is required", path, version, minVersion), "update it; if it is another program, use --driver container")
 	case !versions.LessThan(version, noInputVersion):
 		c.args = []string{"--no-input"}
 	}
