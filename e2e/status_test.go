@@ -70,7 +70,7 @@ func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
 		assert.DeepEqual(t, s.Loop.Tasks, []string{"slow"})
 		assert.Equal(t, s.Loop.Title, "Wait for go")
 		assert.Equal(t, s.Loop.Iteration, 1)
-		assert.Equal(t, s.Loop.Bounds.MaxTokens, int64(5_000_000))
+		assert.Equal(t, s.Loop.Limits.MaxTokens, int64(5_000_000))
 		assert.Equal(t, s.Loop.Counts.Left(), 2)
 		assert.Equal(t, *s.Unfetched, 0)
 		assert.Equal(t, w.listed(t)[0].Activity, manage.Working)

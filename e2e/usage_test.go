@@ -81,7 +81,7 @@ func TestTokenLimitStopsAnAgentThatReportsNone(t *testing.T) {
 		api, flags := customClaude(t, w, session)
 		res := w.ralph(t, append(flags, "build", "--max-tokens", "600")...).expect(t, 5)
 		assert.Check(t, is.Contains(res.stderr, "of 600 (max_tokens)"))
-		assert.Check(t, is.Contains(res.stdout, "Iteration 1: bound reached shop/01"))
+		assert.Check(t, is.Contains(res.stdout, "Iteration 1: limit reached shop/01"))
 		assert.Check(t, is.Contains(res.stdout, " | "+meteredModel+" | "))
 		spent := len(api.Requests())
 		assert.Assert(t, spent >= 5 && spent < turns/2, spent)

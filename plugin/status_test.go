@@ -41,7 +41,7 @@ func limited(now time.Time) manage.SandboxStatus {
 		Command: "build", Running: true, Iteration: 3, Tasks: []string{"auth/02"}, Title: "Hash passwords", Since: ago(62 * time.Minute),
 		RunStarted: ago(12 * time.Minute), LastOutput: ago(5 * time.Minute), State: "rate_limited", StateSince: ago(4 * time.Minute), Until: &until, Text: "5-hour limit reached",
 		Usage:  runlog.Usage{Tokens: &event.Tokens{Input: 1_200_000, Output: 34_567}, CostUSD: &cost},
-		Counts: &runlog.Counts{Open: 3, Active: 1, Blocked: 1, Question: 1, Done: 7}, Bounds: runlog.Bounds{MaxCostUSD: 20, MaxTokens: 5_000_000, MaxDurationSecs: 8 * 3600},
+		Counts: &runlog.Counts{Open: 3, Active: 1, Blocked: 1, Question: 1, Done: 7}, Limits: runlog.Limits{MaxCostUSD: 20, MaxTokens: 5_000_000, MaxDurationSecs: 8 * 3600},
 	}
 	return s
 }

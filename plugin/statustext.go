@@ -41,7 +41,7 @@ func tokensText(l *manage.LoopStatus) string {
 		return ""
 	}
 	text := amount(l.Usage.Tokens.Total())
-	if limit := l.Bounds.MaxTokens; limit > 0 {
+	if limit := l.Limits.MaxTokens; limit > 0 {
 		text += " of " + amount(limit)
 	}
 	return text
@@ -56,7 +56,7 @@ func costText(l *manage.LoopStatus) string {
 		return ""
 	}
 	text := fmt.Sprintf("$%.2f", *l.Usage.CostUSD)
-	if limit := l.Bounds.MaxCostUSD; limit > 0 {
+	if limit := l.Limits.MaxCostUSD; limit > 0 {
 		text += fmt.Sprintf(" of $%.2f", limit)
 	}
 	return text
@@ -149,7 +149,7 @@ func loopLines(line func(label, text string), l *manage.LoopStatus, now time.Tim
 	}
 	line("Tokens", tokensText(l))
 	line("Cost", costText(l))
-	if limit := l.Bounds.MaxDurationSecs; limit > 0 && l.Running && l.Since != nil {
+	if limit := l.Limits.MaxDurationSecs; limit > 0 && l.Running && l.Since != nil {
 		line("Time", fmt.Sprintf("%s of %s", ago(*l.Since, now), units.HumanDuration(time.Duration(limit*float64(time.Second)))))
 	}
 	if !l.Running {

@@ -46,13 +46,13 @@ type LoopStatus struct {
 	Run    runlog.Usage   `json:"run"`
 	Usage  runlog.Usage   `json:"usage"`
 	Counts *runlog.Counts `json:"counts"` // tasks of the backlog; nil if unknown
-	Bounds runlog.Bounds  `json:"bounds"`
+	Limits runlog.Limits  `json:"limits"`
 }
 
 // add adds the state in the log of a loop.
 func (s *LoopStatus) add(log runlog.Snapshot) {
 	now := log.Now
-	s.ID, s.Title, s.Run, s.Usage, s.Bounds = termsafe.Line(log.ID), termsafe.Line(now.Title), now.Run, now.Loop, now.Bounds
+	s.ID, s.Title, s.Run, s.Usage, s.Limits = termsafe.Line(log.ID), termsafe.Line(now.Title), now.Run, now.Loop, now.Limits
 	s.RunStarted, s.LastOutput = known(now.Started), known(now.LastOutput)
 	if now.State != "" {
 		s.Counts = &now.Counts

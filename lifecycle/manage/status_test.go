@@ -83,7 +83,7 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	cost := 1.5
 	assert.NilError(t, log.SetNow(runlog.Now{
 		N: 4, Tasks: []string{"a/1"}, Title: "Do it", Started: at, State: runlog.StateRateLimited, Since: at, Until: at.Add(time.Hour), Text: "5-hour limit", LastOutput: at,
-		Loop: runlog.Usage{CostUSD: &cost}, Counts: runlog.Counts{Open: 2, Active: 1, Blocked: 1}, Bounds: runlog.Bounds{MaxCostUSD: 20},
+		Loop: runlog.Usage{CostUSD: &cost}, Counts: runlog.Counts{Open: 2, Active: 1, Blocked: 1}, Limits: runlog.Limits{MaxCostUSD: 20},
 	}))
 	s := describe(t.Context(), h, l, true)
 	assert.Equal(t, d.asked, 0)
@@ -93,7 +93,7 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	assert.Check(t, s.Loop.Until.Equal(at.Add(time.Hour)))
 	assert.Equal(t, s.Loop.Counts.Left(), 4)
 	assert.Equal(t, *s.Loop.Usage.CostUSD, 1.5)
-	assert.Equal(t, s.Loop.Bounds.MaxCostUSD, 20.)
+	assert.Equal(t, s.Loop.Limits.MaxCostUSD, 20.)
 	assert.DeepEqual(t, s.Blocked, []denylog.Refusal{{Host: "example.com", Port: 443, Times: 4}})
 	assert.Equal(t, *s.Unfetched, 3)
 

@@ -158,9 +158,9 @@ func (l *Loop) notify(e runlog.Event) {
 			n.Question.DefaultAt = &d.DefaultAt
 		}
 		n.Text = fmt.Sprintf("Task %s needs an answer: %s", n.Task, termsafe.Line(d.Question))
-	case *runlog.BoundNear:
-		n.Event, n.Bound = BoundNear, &Bound{d.Bound, d.Used, d.Limit}
-		n.Text = fmt.Sprintf("%s of %s:%s is near its limit: %g of %g (%s)", n.Command, n.Repo, n.Branch, d.Used, d.Limit, d.Bound)
+	case *runlog.LimitNear:
+		n.Event, n.Limit = LimitNear, &Limit{d.Name, d.Used, d.Limit}
+		n.Text = fmt.Sprintf("%s of %s:%s is near its limit: %g of %g (%s)", n.Command, n.Repo, n.Branch, d.Used, d.Limit, d.Name)
 	default:
 		return
 	}

@@ -73,7 +73,7 @@ func TestLoopNotifications(t *testing.T) {
 	assert.Equal(t, blocked.Text, "Task a/1 (Do it) is blocked: failed three times")
 
 	emit(t, log, &runlog.Question{ID: "a/2", Question: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: at},
-		&runlog.BoundNear{Bound: "max_cost_usd", Used: 8.5, Limit: 10})
+		&runlog.LimitNear{Name: "max_cost_usd", Used: 8.5, Limit: 10})
 	l.Repaired("the sandbox box was stopped")
 	all := parse(t, waitForLines(t, out, 4))
 	texts := map[string]Notification{}
@@ -82,7 +82,7 @@ func TestLoopNotifications(t *testing.T) {
 	}
 	question := texts["Task a/2 needs an answer: Which?"]
 	assert.DeepEqual(t, question.Question, &Question{Text: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: &at})
-	assert.DeepEqual(t, texts["build of example/app:main is near its limit: 8.5 of 10 (max_cost_usd)"].Bound, &Bound{"max_cost_usd", 8.5, 10})
+	assert.DeepEqual(t, texts["build of example/app:main is near its limit: 8.5 of 10 (max_cost_usd)"].Limit, &Limit{"max_cost_usd", 8.5, 10})
 	assert.Equal(t, texts["The sandbox box was repaired: the sandbox box was stopped"].Event, SandboxRepaired)
 
 	emit(t, log, &runlog.LoopEnd{Stop: "max_cost", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})

@@ -20,7 +20,7 @@ type Notification struct {
 	Run      int       `json:"run,omitempty"` // 0 before the first
 	Task     *Task     `json:"task,omitempty"`
 	Question *Question `json:"question,omitempty"`
-	Bound    *Bound    `json:"bound,omitempty"`
+	Limit    *Limit    `json:"limit,omitempty"`
 	End      *End      `json:"end,omitempty"`
 	// Reason is why a task is blocked, or a sandbox was repaired.
 	Reason string `json:"reason,omitempty"`
@@ -31,7 +31,7 @@ const (
 	LoopEnded       = "loop.end"
 	TaskBlocked     = "task.blocked"
 	QuestionAsked   = "question"
-	BoundNear       = "bound"
+	LimitNear       = "limit"
 	SandboxRepaired = "sandbox.repaired"
 )
 
@@ -49,8 +49,8 @@ type Question struct {
 	DefaultAt *time.Time `json:"default_at,omitempty"` // nil for never
 }
 
-// Bound is a bound of the loop, such as max_cost_usd.
-type Bound struct {
+// Limit is a limit of the loop, such as max_cost_usd.
+type Limit struct {
 	Name  string  `json:"name"`
 	Used  float64 `json:"used"`
 	Limit float64 `json:"limit"`

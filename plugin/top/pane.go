@@ -74,9 +74,9 @@ func (m *Model) details(s manage.SandboxStatus) string {
 			add("%d of %d tasks done", c.Done, c.Done+c.Left())
 		}
 		if t := l.Usage.Tokens; t != nil {
-			add("%s tokens", amounts(t.Total(), l.Bounds.MaxTokens))
+			add("%s tokens", amounts(t.Total(), l.Limits.MaxTokens))
 		}
-		if limit := l.Bounds.MaxCostUSD; limit > 0 {
+		if limit := l.Limits.MaxCostUSD; limit > 0 {
 			add("limit $%.2f", limit)
 		}
 	}

@@ -38,7 +38,7 @@ func working(task, title string, since time.Duration, cost float64) *manage.Loop
 	return &manage.LoopStatus{
 		Command: "build", Running: true, Iteration: 3, Tasks: []string{task}, Title: title, Since: ago(2 * time.Hour), RunStarted: ago(since), LastOutput: ago(7 * time.Second),
 		State: "working", StateSince: ago(since), Usage: runlog.Usage{Tokens: &event.Tokens{Input: 1_200_000, Output: 34_567}, CostUSD: &cost},
-		Counts: &runlog.Counts{Open: 4, Active: 1, Done: 7}, Bounds: runlog.Bounds{MaxCostUSD: 20, MaxTokens: 5_000_000},
+		Counts: &runlog.Counts{Open: 4, Active: 1, Done: 7}, Limits: runlog.Limits{MaxCostUSD: 20, MaxTokens: 5_000_000},
 	}
 }
 

@@ -56,7 +56,7 @@ var scenarios = []scenario{
 	{
 		name: "never ends", agent: `take; commit; while :; do sleep 1; done`, config: "[loop]\nidle = 0\n", args: "--max-duration 10s",
 		code: loop.MaxDuration.ExitCode(), status: "2 open, 0 active, 0 done", commits: 1,
-		stdout: []string{"Iteration 1: bound reached a/01"}, stderr: []string{"Error: time limit of "},
+		stdout: []string{"Iteration 1: limit reached a/01"}, stderr: []string{"Error: time limit of "},
 	},
 	{
 		name: "ends without doing anything", agent: `exit 0`, code: loop.Stalled.ExitCode(),

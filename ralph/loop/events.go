@@ -58,7 +58,7 @@ func (l *loop) logStart() {
 		return
 	}
 	now.N = len(l.Earlier)
-	now.Bounds = runlog.Bounds{
+	now.Limits = runlog.Limits{
 		MaxIterations: l.MaxIterations, MaxCostUSD: l.Bounds.MaxCostUSD, MaxTokens: l.Bounds.MaxTokens,
 		MaxDurationSecs: l.Bounds.MaxDuration.Seconds(),
 	}
@@ -67,10 +67,10 @@ func (l *loop) logStart() {
 		return
 	}
 	if l.Resumed != "" {
-		l.emit(&runlog.LoopResume{Reason: termsafe.Line(l.Resumed), Bounds: now.Bounds, Tasks: now.Counts})
+		l.emit(&runlog.LoopResume{Reason: termsafe.Line(l.Resumed), Limits: now.Limits, Tasks: now.Counts})
 	} else {
 		about := l.Log.Loop
-		l.emit(&runlog.LoopStart{Mode: about.Mode, Agent: about.Agent, Branch: about.Branch, Bounds: now.Bounds, Tasks: now.Counts})
+		l.emit(&runlog.LoopStart{Mode: about.Mode, Agent: about.Agent, Branch: about.Branch, Limits: now.Limits, Tasks: now.Counts})
 	}
 	l.setState(runlog.StateWorking, time.Time{}, "")
 }
@@ -177,7 +177,7 @@ func (l *loop) logBound(name string, used, limit float64) {
 		l.events.near = map[string]bool{}
 	}
 	l.events.near[name] = true
-	l.emit(&runlog.BoundNear{N: l.events.now.N, Bound: name, Used: used, Limit: limit})
+	l.emit(&runlog.LimitNear{N: l.events.now.N, Name: name, Used: used, Limit: limit})
 }
 
 // updateTasks logs the tasks that the agent has claimed, and renews a new claim: its

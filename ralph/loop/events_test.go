@@ -50,8 +50,8 @@ func eventLine(data runlog.Data) string {
 		return strings.TrimSpace(fmt.Sprintf("task %s %q %s %s", e.ID, e.Title, e.Status, e.Reason))
 	case *runlog.Question:
 		return fmt.Sprintf("question %s %s %v %s %s", e.ID, e.Question, e.Options, e.Default, e.DefaultAt.Format(time.RFC3339))
-	case *runlog.BoundNear:
-		return fmt.Sprintf("near %s %g of %g", e.Bound, e.Used, e.Limit)
+	case *runlog.LimitNear:
+		return fmt.Sprintf("near %s %g of %g", e.Name, e.Used, e.Limit)
 	case *runlog.RunEnd:
 		return fmt.Sprintf("run %d %s, %d checks, %d retries", e.N, e.Outcome, len(e.Checks), e.Retries)
 	default:

@@ -44,7 +44,7 @@ const (
 	outcomeInterrupted = "interrupted"
 	outcomeTimedOut    = "timed out"
 	outcomeIdle        = "silent"
-	outcomeBound       = "bound reached"
+	outcomeLimit       = "limit reached"
 	outcomeOvertaken   = "overtaken"
 	outcomeQuestion    = "question"
 )
@@ -264,7 +264,7 @@ func (it *iteration) name(planning bool) string {
 	case it.end == endIdle:
 		return outcomeIdle
 	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
-		return outcomeBound
+		return outcomeLimit
 	case it.limit != nil:
 		return outcomeLimited
 	case len(it.reopened) > 0:

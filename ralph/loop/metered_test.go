@@ -129,7 +129,7 @@ func TestLimitsStopAnAgentThatReportsNothing(t *testing.T) {
 			report, err := Run(t.Context(), tr.Options)
 			assert.Error(t, err, name)
 			assert.Equal(t, len(report.Iterations), 1)
-			assert.Equal(t, report.Iterations[0].Outcome, outcomeBound)
+			assert.Equal(t, report.Iterations[0].Outcome, outcomeLimit)
 			assert.DeepEqual(t, report.Iterations[0].Tokens, &event.Tokens{Input: 150})
 		})
 	}

@@ -114,7 +114,7 @@ func TestStatusLineShowsWhatTheLoopWaitsFor(t *testing.T) {
 		want string
 	}{
 		{func(*runlog.Now) {}, "build · task 3 of 6 · auth/02 Log in with a cookie · 1m30s · 81,204 tokens · $0.31 · working"},
-		{func(n *runlog.Now) { n.Bounds.MaxCostUSD, n.Tasks = 5, nil }, "build · task 3 of 6 · 1m30s · 81,204 tokens · $0.31 of $5.00 · working"},
+		{func(n *runlog.Now) { n.Limits.MaxCostUSD, n.Tasks = 5, nil }, "build · task 3 of 6 · 1m30s · 81,204 tokens · $0.31 of $5.00 · working"},
 		{func(n *runlog.Now) { n.LastOutput = at.Add(-time.Minute) }, "(silent for 1m0s)"},
 		{func(n *runlog.Now) { n.State, n.Text = runlog.StateChecking, "make test" }, "check: make test"},
 		{func(n *runlog.Now) { n.State, n.Until = runlog.StateRateLimited, at.Add(12*time.Minute) }, "rate limit, 12m0s left"},

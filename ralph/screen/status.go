@@ -63,8 +63,8 @@ func (s *Screen) position() string {
 	case s.mode == "build" && now.Counts.Done+now.Counts.Left() > 0:
 		total := now.Counts.Done + now.Counts.Left()
 		return fmt.Sprintf("task %d of %d", min(now.Counts.Done+1, total), total)
-	case now.Bounds.MaxIterations > 0:
-		return fmt.Sprintf("run %d of %d", now.N, now.Bounds.MaxIterations)
+	case now.Limits.MaxIterations > 0:
+		return fmt.Sprintf("run %d of %d", now.N, now.Limits.MaxIterations)
 	default:
 		return fmt.Sprintf("run %d", now.N)
 	}
@@ -96,7 +96,7 @@ func costOf(now runlog.Now) string {
 		return ""
 	}
 	cost := fmt.Sprintf("$%.2f", *now.Loop.CostUSD)
-	if limit := now.Bounds.MaxCostUSD; limit > 0 {
+	if limit := now.Limits.MaxCostUSD; limit > 0 {
 		cost += fmt.Sprintf(" of $%.2f", limit)
 	}
 	return cost

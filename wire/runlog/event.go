@@ -19,7 +19,7 @@ type Event struct {
 }
 
 // Data is what an event is about: a pointer to [LoopStart], [LoopResume], [RunStart],
-// [State], [UsageSoFar], [TaskChange], [Question], [BoundNear], [RunEnd] or [LoopEnd].
+// [State], [UsageSoFar], [TaskChange], [Question], [LimitNear], [RunEnd] or [LoopEnd].
 type Data interface{ Type() string }
 
 // LoopStart is the start of a loop.
@@ -27,19 +27,19 @@ type LoopStart struct {
 	Mode   string `json:"mode"`
 	Agent  string `json:"agent"`
 	Branch string `json:"branch,omitempty"`
-	Bounds Bounds `json:"bounds"`
+	Limits Limits `json:"limits"`
 	Tasks  Counts `json:"tasks"`
 }
 
 // LoopResume is the continuation of an ended or killed loop.
 type LoopResume struct {
 	Reason string `json:"reason"`
-	Bounds Bounds `json:"bounds"`
+	Limits Limits `json:"limits"`
 	Tasks  Counts `json:"tasks"`
 }
 
-// Bounds are the bounds of a loop; 0 means none.
-type Bounds struct {
+// Limits are the limits of a loop; 0 means none.
+type Limits struct {
 	MaxIterations   int     `json:"max_iterations,omitempty"` // of this start
 	MaxCostUSD      float64 `json:"max_cost_usd,omitempty"`
 	MaxTokens       int64   `json:"max_tokens,omitempty"`
@@ -117,10 +117,10 @@ type Question struct {
 	DefaultAt time.Time `json:"default_at,omitzero"`
 }
 
-// BoundNear reports once that 80 % of a bound are used.
-type BoundNear struct {
+// LimitNear reports once that 80 % of a limit is used.
+type LimitNear struct {
 	N     int     `json:"n,omitempty"`
-	Bound string  `json:"bound"` // max_cost_usd, max_tokens, max_duration (in seconds)
+	Name  string  `json:"name"` // max_cost_usd, max_tokens, max_duration (in seconds)
 	Used  float64 `json:"used"`
 	Limit float64 `json:"limit"`
 }
@@ -158,7 +158,7 @@ func (*TaskChange) Type() string { return "task" }
 func (*Question) Type() string { return "question" }
 
 // Type returns the type of the event in JSON.
-func (*BoundNear) Type() string { return "bound" }
+func (*LimitNear) Type() string { return "limit" }
 
 // Type returns the type of the event in JSON.
 func (*RunEnd) Type() string { return "run.end" }
@@ -169,7 +169,7 @@ func (*LoopEnd) Type() string { return "loop.end" }
 // newData returns empty data of a type, or nil.
 func newData(name string) Data {
 	for _, d := range []Data{
-		&LoopStart{}, &LoopResume{}, &RunStart{}, &State{}, &UsageSoFar{}, &TaskChange{}, &Question{}, &BoundNear{}, &RunEnd{}, &LoopEnd{},
+		&LoopStart{}, &LoopResume{}, &RunStart{}, &State{}, &UsageSoFar{}, &TaskChange{}, &Question{}, &LimitNear{}, &RunEnd{}, &LoopEnd{},
 	} {
 		if d.Type() == name {
 			return d

@@ -42,14 +42,14 @@ func TestEventsAreReadAsWritten(t *testing.T) {
 	cost := 0.25
 	usage := Usage{Tokens: &event.Tokens{Input: 3, Output: 4}, CostUSD: &cost}
 	want := []Data{
-		&LoopStart{Mode: "build", Agent: "claude", Branch: "main", Bounds: Bounds{MaxCostUSD: 2}, Tasks: Counts{Open: 2}},
+		&LoopStart{Mode: "build", Agent: "claude", Branch: "main", Limits: Limits{MaxCostUSD: 2}, Tasks: Counts{Open: 2}},
 		&LoopResume{Reason: "--resume"},
 		&RunStart{N: 1, Commit: "c0ffee"},
 		&State{N: 1, State: StateRateLimited, Until: noon, Text: "five hour limit reached"},
 		&UsageSoFar{1, usage},
 		&TaskChange{N: 1, ID: "a/01", Title: "Log in", Status: "active"},
 		&Question{N: 1, ID: "a/01", Question: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: noon},
-		&BoundNear{N: 1, Bound: "max_cost_usd", Used: 1.7, Limit: 2},
+		&LimitNear{N: 1, Name: "max_cost_usd", Used: 1.7, Limit: 2},
 	}
 	for _, d := range want {
 		assert.NilError(t, l.Emit(d))

@@ -35,7 +35,7 @@ type Now struct {
 	Run        Usage     `json:"run"`
 	Loop       Usage     `json:"loop"`   // including the run
 	Counts     Counts    `json:"counts"` // tasks of the backlog
-	Bounds     Bounds    `json:"bounds"`
+	Limits     Limits    `json:"limits"`
 }
 
 // SetNow records the current state.

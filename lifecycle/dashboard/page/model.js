@@ -7,7 +7,7 @@ export const statuses = [['open', 'Open'], ['active', 'In progress'], ['question
 
 // emptyModel is a loop before its first event.
 export function emptyModel() {
-  return {runs: new Map(), tasks: new Map(), state: '', text: '', until: null, since: null, bounds: {}, near: [], started: null, ended: null, end: null, left: [], counts: null};
+  return {runs: new Map(), tasks: new Map(), state: '', text: '', until: null, since: null, limits: {}, near: [], started: null, ended: null, end: null, left: [], counts: null};
 }
 
 export const total = (tokens) => (tokens ? (tokens.input ?? 0) + (tokens.output ?? 0) + (tokens.cache_read ?? 0) + (tokens.cache_write ?? 0) : undefined);
@@ -18,7 +18,7 @@ export function apply(m, e) {
     case 'loop.start':
     case 'loop.resume':
       m.started ??= e.time;
-      m.bounds = e.bounds ?? {};
+      m.limits = e.limits ?? {};
       m.end = m.ended = null;
       m.counts = e.tasks ?? null;
       if (m.counts) m.left.push({time: e.time, left: remaining(m.counts)});
@@ -38,7 +38,7 @@ export function apply(m, e) {
     case 'question':
       Object.assign(taskOf(m, e.id), {title: e.title, status: 'question', run: e.n, question: e});
       break;
-    case 'bound':
+    case 'limit':
       m.near.push(e);
       break;
     case 'run.end':

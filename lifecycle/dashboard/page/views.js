@@ -61,7 +61,7 @@ function doing(loop, m, run, title) {
 
 function near(b) {
   const names = {max_cost_usd: ['Cost', money], max_tokens: ['Tokens', number], max_duration: ['Time', took]};
-  const [name, format] = names[b.bound] ?? [b.bound, number];
+  const [name, format] = names[b.name] ?? [b.name, number];
   return `${name}: ${format(b.used)} of ${format(b.limit)} used`;
 }
 
@@ -75,7 +75,7 @@ export function drawTiles(loop, m, backlog) {
   const tile = (name, value, part, limit, note) => h('div', {class: 'card tile'}, h('h2', {}, name), h('p', {class: 'value'}, value),
     limit > 0 ? h('progress', {max: limit, value: Math.min(part ?? 0, limit), 'aria-label': `${name}, used part`}) : h('div', {class: 'rule'}), h('p', {class: 'note'}, note));
   const of = (limit, format, otherwise) => (limit ? `of ${format(limit)}` : otherwise);
-  const b = m.bounds;
+  const b = m.limits;
   draw(byId('tiles'), [tasks.length, done, sum.runs, sum.commits, sum.tokens, sum.cost, Math.floor(elapsed), b, [...m.runs.values()].map(kind)], () => [
     tile('Tasks', `${done} / ${tasks.length}`, done, tasks.length, `${tasks.length - done} left`),
     tile('Runs', String(sum.runs), sum.runs, b.max_iterations, `${count([...m.runs.values()].filter((r) => kind(r) === 'failed').length, 'failed')}, ${count(sum.commits, 'commit')}`.replace('faileds', 'failed')),
