@@ -122,7 +122,7 @@ func TestLsIgnoresFilesOfTheAgent(t *testing.T) {
 
 // An engine that does not answer is an error, or a warning if other drivers list
 // sandboxes.
-func TestLsWithoutAnEngine(t *testing.T) {
+func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
 		res := w.ralph(t, "ls").expect(t, 1)
@@ -133,7 +133,11 @@ func TestLsWithoutAnEngine(t *testing.T) {
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, name+"\n"))
-		assert.Check(t, is.Contains(res.stderr, "Warning: some sandboxes may be missing: the driver container: "))
+		const missing = "Warning: some sandboxes may be missing: the driver container: "
+		assert.Check(t, is.Contains(res.stderr, missing))
+		res = w.ralph(t, "clean", "--force").expect(t, 0)
+		assert.Check(t, is.Equal(res.stdout, "sandbox "+name+"\n"))
+		assert.Check(t, is.Contains(res.stderr, missing))
 		w.setenv("DOCKER_HOST", w.engine.Host)
 	})
 }

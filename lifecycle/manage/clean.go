@@ -89,10 +89,7 @@ func (c *cleanup) find(ctx context.Context) (err error) {
 		c.selected, err = c.host.Select(ctx, c.home, c.Names)
 		return err
 	}
-	all, err := c.host.Sandboxes(ctx, c.connected)
-	if err != nil { // sandboxes that are not listed would look removed
-		return err
-	}
+	all, failed := c.host.Sandboxes(ctx, c.connected)
 	for _, l := range all {
 		switch {
 		case c.home.Current(l.Sandbox) || c.All && c.home.Has(l.Sandbox):
@@ -100,6 +97,12 @@ func (c *cleanup) find(ctx context.Context) (err error) {
 		case c.home.Has(l.Sandbox):
 			c.others = append(c.others, l)
 		}
+	}
+	if len(c.selected) == 0 { // sandboxes that are not listed would look removed
+		return failed
+	}
+	if failed != nil {
+		c.host.Warn(fmt.Errorf("some sandboxes may be missing: %w", failed))
 	}
 	return nil
 }
