@@ -58,7 +58,7 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 			}
 			state := loop.Task{
 				Title: task.Title, Status: task.Status, Assignee: task.Assignee, Foreign: agents[task.Assignee],
-				Retries: task.RetryCount, Reason: task.FailReason, Result: task.Result,
+				Attempt: task.Attempt, Retries: task.RetryCount, Reason: task.FailReason, Result: task.Result,
 				Leased: task.LeaseExpiresAt >= now, Content: string(content),
 			}
 			if q, pending := task.Pending(); pending {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
@@ -106,6 +107,13 @@ func (p *protected) entries() []backlog.Entry {
 		return nil
 	}
 	return p.run.Entries()
+}
+
+// Claimed reports whether a command of the run has claimed a task.
+func (p *protected) Claimed(slug string) bool {
+	return slices.ContainsFunc(p.entries(), func(e backlog.Entry) bool {
+		return e.Claims() && e.Slug == slug && e.Scope == p.scope
+	})
 }
 
 func (p *protected) Overtaken(ctx context.Context) (lost []string, err error) {

@@ -85,7 +85,7 @@ var scenarios = []scenario{
 	{
 		name: "gives everything back", agent: `take; ralph task fail "$id" --reason "too hard" >&2`, code: loop.Unfinished.ExitCode(),
 		status: "0 open, 0 active, 0 done, 2 blocked", stdout: []string{"Iteration 1: released a/01", "Iteration 6: released b/02"},
-		stderr: []string{"Warning: task a/01 is blocked after repeated failures: too hard\nHint: reopen it with \"ralph task update a/01 --status open\""},
+		stderr: []string{"Warning: task a/01 is blocked after repeated failures: too hard\nHint: reopen it with \"ralph task reopen a/01\""},
 	},
 	{
 		name: "breaks the build", agent: `nth; take; echo $n >built; commit; finish`, config: "[checks]\ncommands = [\"test $(cat built) -gt 1\"]\n",
@@ -151,6 +151,16 @@ var scenarios = []scenario{
 		status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 waiting for an answer",
 		stdout: []string{"Iteration 1: question a/01 | ", "Task a/01 waits for an answer: Which?\n", "Iteration 2: question b/02 | "},
 		stderr: []string{"Error: only questions are left: a/01, b/02\n", `Hint: list them with "ralph task questions", and answer with "ralph task answer TASK ANSWER"`},
+	},
+	{
+		name: "works beside another loop that fails", args: "-n 1", status: "1 open, 0 active, 1 done", commits: 1,
+		agent:  `take; commit; other="env -u RALPH_RUN_RECORD RALPH_AGENT_ID=other ralph task"; $other claim b/02 >&2; $other fail b/02 --reason "too hard" >&2; finish`,
+		stdout: []string{"Iteration 1: done a/01 | "},
+	},
+	{
+		name: "works beside another loop that asks", args: "-n 1", code: loop.Questions.ExitCode(), status: "0 open, 0 active, 1 done, 0 blocked, 0 deleted, 1 waiting for an answer", commits: 1,
+		agent:  `take; commit; other="env -u RALPH_RUN_RECORD RALPH_AGENT_ID=other ralph task"; $other claim b/02 >&2; $other ask b/02 "Which?" >&2; finish`,
+		stdout: []string{"Iteration 1: done a/01 | "},
 	},
 	{
 		name: "terminal escapes", agent: `take; commit; finish; printf '\033]0;evil\007\033[2Jseen\n'; printf '\033[31mred\n' >&2`, args: "-n 1",

@@ -34,6 +34,8 @@ type Backlog interface {
 	// Restore undoes changes since the previous call other than those of ralph's
 	// commands, and describes them.
 	Restore(ctx context.Context, agentID string) (damage string, err error)
+	// Claimed reports whether the run has claimed a task.
+	Claimed(slug string) bool
 	// Overtaken returns the run's claimed tasks that another agent has claimed since.
 	Overtaken(ctx context.Context) ([]string, error)
 }
@@ -56,6 +58,7 @@ type Task struct {
 	Status   string // open, active, done, question, deleted; blocked after too many failures
 	Assignee string
 	Foreign  bool // the assignee is a registered agent, possibly of another loop
+	Attempt  int  // counts claims
 	Retries  int
 	Reason   string // of the last failure
 	Result   string // the agent's JSON
@@ -132,12 +135,11 @@ func (before snapshot) finished(after snapshot, agentID string) []string {
 	return slugs
 }
 
-// failedByAgent lists the tasks that the agent failed itself. With several loops on one
-// backlog it may include tasks of another one.
+// failedByAgent lists the tasks that the agent failed itself.
 func (before snapshot) failedByAgent(after snapshot, without []string) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
-		if (a.Status == statusOpen || a.Status == statusBlocked) && a.Retries > before.tasks[slug].Retries && !slices.Contains(without, slug) {
+		if (a.Status == statusOpen || a.Status == statusBlocked) && !a.Foreign && a.Retries > before.tasks[slug].Retries && !slices.Contains(without, slug) {
 			slugs = append(slugs, slug)
 		}
 	}
@@ -156,11 +158,11 @@ func (before snapshot) asked(after snapshot) []string {
 	return slugs
 }
 
-// newlyBlocked lists the tasks that were blocked after too many failures.
+// newlyBlocked lists the tasks that were blocked after too many failures, except by other loops.
 func (before snapshot) newlyBlocked(after snapshot) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
-		if a.Status == statusBlocked && before.tasks[slug].Status != statusBlocked {
+		if a.Status == statusBlocked && !a.Foreign && before.tasks[slug].Status != statusBlocked {
 			slugs = append(slugs, slug)
 		}
 	}

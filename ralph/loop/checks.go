@@ -23,7 +23,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	if l.Backlog == nil || l.AgentID == "" {
 		return noStop, nil
 	}
-	after := l.observe(ctx)
+	after := l.observeAfter(ctx, it.before)
 	if it.before.tasks == nil || after.tasks == nil {
 		return l.unchecked()
 	}
@@ -89,8 +89,13 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason stri
 			continue
 		}
 		output := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
-		l.printf("Check %s after %s.\n%s\n", how, took, output)
-		return strings.TrimSpace(fmt.Sprintf("check %q %s:\n%s", command, how, output)), stop, nil
+		reason = fmt.Sprintf("check %q %s", command, how)
+		l.printf("Check %s after %s.\n", how, took)
+		if output != "" {
+			reason += ":\n" + output
+			l.printf("%s\n", output)
+		}
+		return reason, stop, nil
 	}
 	return "", noStop, nil
 }

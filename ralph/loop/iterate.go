@@ -87,7 +87,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
 	defaulted := l.applyDefaults(ctx)
-	it.after = l.observe(ctx)
+	it.after = l.observeAfter(ctx, before)
 	it.asked = before.asked(it.after)
 	l.collectDenied(ctx, it)
 	l.warnUncommitted(ctx, it, uncommitted)

@@ -189,7 +189,7 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 			return l.end(l.waitStopped(), nil)
 		}
 		if l.allClaimed(ctx, before) {
-			l.pause = min(2*l.pause, maxPause)
+			l.pause = min(max(l.timing.pause, 2*l.pause), maxPause)
 			continue
 		}
 		after, stop, err := l.iterate(ctx, before)
@@ -212,6 +212,21 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 func (l *loop) observe(ctx context.Context) snapshot {
 	l.last = l.snapshot(ctx)
 	return l.last
+}
+
+// observeAfter takes a snapshot after a run, in which tasks that other loops have worked
+// on since are foreign. A task that is done is not: it has to be checked.
+func (l *loop) observeAfter(ctx context.Context, before snapshot) snapshot {
+	after := l.observe(ctx)
+	for slug, a := range after.tasks {
+		b := before.tasks[slug]
+		held := b.Foreign && b.Leased && b.Status == statusActive && b.Assignee != l.AgentID
+		if a.Status != statusDone && (held || a.Attempt > b.Attempt) && !l.Backlog.Claimed(slug) {
+			a.Foreign = true
+			after.tasks[slug] = a
+		}
+	}
+	return after
 }
 
 func (l *loop) snapshot(ctx context.Context) snapshot {

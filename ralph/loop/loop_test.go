@@ -60,6 +60,7 @@ func (emptyBacklog) Reopen(context.Context, string, string) error       { return
 func (emptyBacklog) ApplyDefaults(context.Context) ([]string, error)    { return nil, nil }
 func (emptyBacklog) Begin() ([]string, error)                           { return nil, nil }
 func (emptyBacklog) Restore(context.Context, string) (string, error)    { return "", nil }
+func (emptyBacklog) Claimed(string) bool                                { return false }
 func (emptyBacklog) Overtaken(context.Context) (lost []string, _ error) { return nil, nil }
 
 // listBacklog is a backlog that answers from lists and records its calls.

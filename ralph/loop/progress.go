@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -48,7 +49,7 @@ func (l *loop) countBlocked(it *iteration) {
 		l.failures, l.stalled = 0, 0
 		reason, _, _ := strings.Cut(it.after.tasks[slug].Reason, "\n")
 		l.warnf("task %s is blocked after repeated failures: %s", slug, cut(reason))
-		l.hint("reopen it with %q", l.taskCommand("update "+termsafe.Strip(slug)+" --status open"))
+		l.hint("reopen it with %q", l.taskCommand("reopen "+termsafe.Strip(slug)))
 	}
 }
 
@@ -109,9 +110,9 @@ func (l *loop) setPause(it *iteration) {
 	l.pause = min(max(l.timing.pause, 2*l.pause), maxPause)
 }
 
-// allClaimed reports, after a pause, whether there is still no claimable task.
+// allClaimed reports whether other agents hold all remaining tasks: a run would find none.
 func (l *loop) allClaimed(ctx context.Context, before snapshot) bool {
-	if l.pause == 0 || l.Backlog == nil || !before.held() {
+	if l.Backlog == nil || l.Session.Mode != agent.Build || !before.held() {
 		return false
 	}
 	claimable, err := l.Backlog.Claimable(ctx)
