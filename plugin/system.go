@@ -33,10 +33,10 @@ func newSystemDfCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "df [OPTIONS]",
 		Short: "Show disk usage",
-		Long: `Show what docker ralph keeps on this machine for all repositories: sandboxes with
-their proxies, networks and volumes, images, and state on the host. What belongs to
-worktrees and repositories that do not exist, to other versions of docker ralph, or to
-no sandbox is reclaimable. Sizes of microVMs are unknown.`,
+		Long: `Show the disk usage of all repositories on this machine: sandboxes with their proxies,
+networks and volumes, images, and state on the host. Reclaimable are resources of
+deleted worktrees and repositories, of other versions of docker ralph, and of no
+sandbox. Sizes of microVMs are unknown.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,11 +65,11 @@ func newSystemPruneCommand(d dispatcher) *cobra.Command {
 	var opts disk.PruneOptions
 	cmd := &cobra.Command{
 		Use:   "prune [OPTIONS]",
-		Short: "Remove what deleted worktrees and repositories left",
-		Long: `Remove sandboxes, volumes and state, with the copies of backlogs, of worktrees and
-repositories that do not exist on this machine, and programs and images that later
-ones have replaced. Print what was removed. Commits that only a sandbox has are
-fetched first. A sandbox is kept if that fails, or if it is in use.`,
+		Short: "Remove unused data",
+		Long: `Remove the sandboxes, volumes and state, including backlog copies, of worktrees and
+repositories that no longer exist, and outdated programs and images. Print the removed
+items. Commits that only a sandbox has are fetched first. A sandbox is kept if that
+fails, or if it is in use.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
