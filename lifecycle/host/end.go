@@ -51,7 +51,7 @@ func Ended(stateDir, sandbox string) (End, error) {
 // String describes it in one line.
 func (e End) String() string {
 	text := fmt.Sprintf("%q ended in the background at %s (%s ago) with exit code %d",
-		strings.Join(e.Command, " "), e.At.Local().Format("15:04"), units.HumanDuration(time.Since(e.At)), e.ExitCode)
+		strings.Join(e.Command, " "), e.At.Local().Format("15:04"), strings.ToLower(units.HumanDuration(time.Since(e.At))), e.ExitCode)
 	for _, more := range []string{e.Error, e.Summary} {
 		if more != "" {
 			text += ". " + more
