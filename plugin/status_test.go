@@ -133,9 +133,9 @@ func TestWatch(t *testing.T) {
 	assert.Equal(t, watched(t, text, nil, one, same, two, away, away, two),
 		"run 3\nof a loop\n\nrun 4\nof a loop\n\nWarning: the engine does not answer\n\nrun 4\nof a loop\n")
 	small := func() (height, width uint) { return 24, 7 }
-	assert.Equal(t, watched(t, text, small, one, two), "run 3\nof a l…\n\x1b[2A\r\x1b[Jrun 4\nof a l…\n")
+	assert.Equal(t, watched(t, text, small, one, two), "run 3\nof a l…\n\x1b[2A\r\x1b[Jrun 4\nof a l…\n\n")
 	low := func() (height, width uint) { return 2, 80 }
-	assert.Equal(t, watched(t, text, low, one, two), "run 3\n\x1b[1A\r\x1b[Jrun 4\n")
+	assert.Equal(t, watched(t, text, low, one, two), "run 3\n\x1b[1A\r\x1b[Jrun 4\n\n")
 	lines := view{json: func(list []manage.SandboxStatus) any { return list[0].Loop.Iteration }}
 	assert.Equal(t, watched(t, lines, nil, one, same, two, away), "3\n4\nWarning: the engine does not answer\n")
 }

@@ -48,6 +48,9 @@ func (v view) run(ctx context.Context, h host.Host, out *streams.Out, watch bool
 func (v view) watch(ctx context.Context, h host.Host, out io.Writer, size func() (height, width uint), every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
+	if size != nil {
+		defer func() { _, _ = io.WriteString(out, "\n") }() // end the line on which the terminal shows ^C
+	}
 	draw := redraw{out: out, size: size}
 	last := ""
 	for {
