@@ -61,6 +61,10 @@ func (d *Driver) Keep(ctx context.Context, name, id string) error {
 	}
 	defer unlock()
 	for failed := 0; ; {
+		// A session starts a stopped sandbox, which may have been stopped while this keeper waited.
+		if sb, err := d.Lookup(ctx, name); err == nil && (sb.State == lifecycle.Stopped || sb.State == lifecycle.NotFound) {
+			return nil
+		}
 		done, err := d.hold(ctx, name, id)
 		if done || ctx.Err() != nil {
 			return ctx.Err()
