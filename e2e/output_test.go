@@ -132,6 +132,9 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 		name := w.sandbox(t).Name
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
+		assert.Check(t, is.Equal(res.stderr, ""), "no container was ever created")
+		w.write(t, filepath.Join(w.config, "ralph", "sandboxes", "ralph-other.json"), "{}")
+		res = w.ralph(t, "ls", "-q").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, name+"\n"))
 		const missing = "Warning: some sandboxes may be missing: the driver container: "
 		assert.Check(t, is.Contains(res.stderr, missing))

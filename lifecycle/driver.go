@@ -221,9 +221,8 @@ type Driver interface {
 	Remove(ctx context.Context, sb Sandbox) error
 	// List returns all sandboxes of this driver.
 	List(ctx context.Context) ([]Sandbox, error)
-	// Manual returns commands that a user can run without docker-ralph, for
-	// messages.
-	Manual(name string) Manual
+	// ListCommand returns the command that lists sandboxes without docker-ralph, for messages.
+	ListCommand() string
 }
 
 // Dispatch is a process that runs in a sandbox.
@@ -243,12 +242,6 @@ func NewServiceID() string { return servicePrefix + rand.Text() }
 
 // Service reports whether the process has an ID of [NewServiceID].
 func (d Dispatch) Service() bool { return strings.HasPrefix(d.ID, servicePrefix) }
-
-// Manual has commands that a user can run.
-type Manual struct {
-	List string
-	Stop string
-}
 
 // ErrExists is returned by [Driver.Create] for a name that is taken.
 var ErrExists = errors.New("sandbox already exists")

@@ -198,7 +198,6 @@ func (e *Ensurer) lookupStable(ctx context.Context, spec Spec) (Sandbox, error) 
 		if sb.State == NotFound {
 			return sb, nil
 		}
-		manual := e.Driver.Manual(sb.Name)
 		if err := spec.Check(sb); err != nil && !spec.canAdopt(sb) {
 			return Sandbox{}, err
 		}
@@ -212,7 +211,7 @@ func (e *Ensurer) lookupStable(ctx context.Context, spec Spec) (Sandbox, error) 
 			}
 		case Creating, Restarting, Removing:
 			if time.Now().After(deadline) {
-				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, stableTimeout, manual.List)
+				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, stableTimeout, e.Driver.ListCommand())
 			}
 		case Paused:
 			e.Report(fmt.Sprintf("Unpausing the sandbox %s", sb.Name))
@@ -234,7 +233,7 @@ func (e *Ensurer) confirmLost(ctx context.Context, sb Sandbox, agreed bool) erro
 	what := fmt.Sprintf("unknown state of the sandbox %s (driver %s)", sb.Name, e.Driver.Name())
 	switch {
 	case sb.Why == "":
-		return hint.Wrap(errors.New(what), "see %q", e.Driver.Manual(sb.Name).List)
+		return hint.Wrap(errors.New(what), "see %q", e.Driver.ListCommand())
 	case agreed:
 		return nil
 	case e.Confirm == nil:
@@ -337,7 +336,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 			return sb, err
 		}
 		if time.Now().After(deadline) {
-			return Sandbox{}, fmt.Errorf("the name %s is in use, but not by a sandbox: see %q", spec.Name, e.Driver.Manual(spec.Name).List)
+			return Sandbox{}, fmt.Errorf("the name %s is in use, but not by a sandbox: see %q", spec.Name, e.Driver.ListCommand())
 		}
 		if err := pause(ctx); err != nil {
 			return Sandbox{}, err

@@ -77,9 +77,7 @@ func (m *memory) Remove(context.Context, Sandbox) error {
 	return m.note("remove")
 }
 
-func (m *memory) Manual(name string) Manual {
-	return Manual{List: "list", Stop: "stop " + name}
-}
+func (m *memory) ListCommand() string { return "list" }
 
 func (m *memory) Adjust(context.Context, Sandbox, Spec) error { return m.note("adjust") }
 

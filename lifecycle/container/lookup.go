@@ -145,7 +145,5 @@ func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecy
 	return lifecycle.ParseDispatches([]byte(out))
 }
 
-// Manual implements [lifecycle.Driver].
-func (d *Driver) Manual(name string) lifecycle.Manual {
-	return lifecycle.Manual{List: "docker ps -a", Stop: "docker stop " + name}
-}
+// ListCommand implements [lifecycle.Driver].
+func (d *Driver) ListCommand() string { return "docker ps -a" }

@@ -47,6 +47,12 @@ func Known(stateDir, name string) bool {
 	return err == nil
 }
 
+// AnyKnown reports whether a sandbox has a record in stateDir.
+func AnyKnown(stateDir string) bool {
+	found, err := filepath.Glob((&Driver{StateDir: stateDir}).markerPath("*"))
+	return err != nil || len(found) > 0
+}
+
 // CreatedFor reports whether, according to stateDir, the sandbox of the spec's name was
 // prepared for its scope and worktree.
 func CreatedFor(stateDir string, spec lifecycle.Spec) bool {

@@ -33,10 +33,6 @@ func (r *running) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Di
 	return all, r.err
 }
 
-func (r *running) Manual(name string) lifecycle.Manual {
-	return lifecycle.Manual{Stop: "stop " + name}
-}
-
 func TestOrphansAreReported(t *testing.T) {
 	var stderr bytes.Buffer
 	h := Host{StateDir: t.TempDir(), Stderr: &stderr}

@@ -13,6 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
@@ -43,6 +44,9 @@ func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]L
 		}
 	}
 	all := slices.Concat(found...)
+	if len(all) > 0 && !container.AnyKnown(h.StateDir) { // an engine is not needed for microVMs
+		errs[0] = nil
+	}
 	slices.SortStableFunc(all, func(a, b Located) int { return strings.Compare(a.Sandbox.Name, b.Sandbox.Name) })
 	return all, errors.Join(errs...)
 }

@@ -58,9 +58,7 @@ func (o *obeying) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proce
 
 func (o *obeying) Stop(context.Context, lifecycle.Sandbox) error { o.stopped = true; return nil }
 
-func (o *obeying) Manual(name string) lifecycle.Manual {
-	return lifecycle.Manual{List: "list", Stop: "stop " + name}
-}
+func (o *obeying) ListCommand() string { return "list" }
 
 func TestStop(t *testing.T) {
 	build, shell := []string{"/opt/ralph/x/ralph", "build"}, []string{"ralph", "shell"}

@@ -24,8 +24,8 @@ func TestCommandLines(t *testing.T) {
 	opts := execOptions{terminal: true, env: []string{"A", "B"}, dir: "/src/b"}
 	assert.DeepEqual(t, d.exec("n", opts, "true"), []string{"exec", "-i", "-t", "-w", "/src/b", "-e", "A", "-e", "B", "n", "true"})
 	assert.DeepEqual(t, New(Sbx, Options{}).exec("n", opts, "true"), []string{"exec", "-i", "-t", "-w", "/src/b", "-e", "A", "-e", "B", "n", "--", "true"})
-	assert.Equal(t, d.Manual("n"), lifecycle.Manual{List: "docker sandbox ls", Stop: "docker sandbox stop n"})
-	assert.Equal(t, New(Sbx, Options{}).Manual("n"), lifecycle.Manual{List: "sbx ls", Stop: "sbx stop n"})
+	assert.Equal(t, d.ListCommand(), "docker sandbox ls")
+	assert.Equal(t, New(Sbx, Options{}).ListCommand(), "sbx ls")
 }
 
 func TestWithoutDocker(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/credential"
@@ -80,11 +79,8 @@ func (d *Driver) MissingKeyHint(services []credential.Service) string {
 // Usable reports whether sandboxes can be created.
 func (d *Driver) Usable(ctx context.Context) error { return d.usable(ctx, d) }
 
-// Manual implements [lifecycle.Driver].
-func (d *Driver) Manual(name string) lifecycle.Manual {
-	typed := func(args ...string) string { return strings.Join(append([]string{d.cli}, args...), " ") }
-	return lifecycle.Manual{List: typed("ls"), Stop: typed("stop", name)}
-}
+// ListCommand implements [lifecycle.Driver].
+func (d *Driver) ListCommand() string { return d.cli + " ls" }
 
 func (d *Driver) records() records { return recordsOf(d.StateDir, d.name) }
 
@@ -292,7 +288,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	entry, listed := find(entries, spec.Name)
 	if !listed {
-		return lifecycle.Sandbox{}, hint.Wrap(fmt.Errorf("%s created the sandbox %s, but does not list it", d.name, spec.Name), "run %q", d.Manual(spec.Name).List)
+		return lifecycle.Sandbox{}, hint.Wrap(fmt.Errorf("%s created the sandbox %s, but does not list it", d.name, spec.Name), "run %q", d.ListCommand())
 	}
 	rec.ID, rec.Created = entry.ID, true
 	if err := d.records().write(rec); err != nil {
@@ -362,11 +358,20 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 
 // Stop implements [lifecycle.Driver].
 func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
-	if _, err := d.call(ctx, limitStop, "stop", sb.Name); err != nil {
-		return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
+	for range stopTries {
+		if _, err := d.call(ctx, limitStop, "stop", sb.Name); err != nil {
+			return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
+		}
+		// A keeper that opened a session at that moment has started it again.
+		if again, err := d.Lookup(ctx, sb.Name); err != nil || again.State != lifecycle.Running {
+			return nil //nolint:nilerr // it was stopped
+		}
 	}
-	return nil
+	return fmt.Errorf("stopping the sandbox %s: it was started again %d times", sb.Name, stopTries)
 }
+
+// stopTries is how often a sandbox is stopped that was started again meanwhile.
+const stopTries = 3
 
 // Remove implements [lifecycle.Driver].
 func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {

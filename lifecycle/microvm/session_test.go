@@ -98,6 +98,18 @@ func TestSandboxWithoutLoopStops(t *testing.T) {
 	})
 }
 
+// A keeper that begins after a stop does not start the sandbox again.
+func TestKeeperLeavesAStoppedSandboxStopped(t *testing.T) {
+	onEngine(t, func(t *testing.T, b *fixture) {
+		sb, _ := b.create(t)
+		assert.NilError(t, b.driver.Stop(t.Context(), sb))
+		assert.NilError(t, b.driver.Keep(t.Context(), sb.Name, "late"))
+		found, err := b.driver.Lookup(t.Context(), sb.Name)
+		assert.NilError(t, err)
+		assert.Equal(t, found.State, lifecycle.Stopped)
+	})
+}
+
 // onEngine runs a test for both programs with an idle timeout that is long enough to set up a
 // sandbox on a busy machine, until [fixture.idle] sets another one.
 func onEngine(t *testing.T, test func(t *testing.T, b *fixture)) {
@@ -169,7 +181,7 @@ func TestSandboxEndsDuringCommand(t *testing.T) {
 				go func() {
 					defer close(done)
 					waitForFile(t, filepath.Join(spec.Root, "begun"))
-					args := strings.Fields(b.driver.Manual(sb.Name).Stop)
+					args := append(strings.Fields(strings.TrimSuffix(b.driver.ListCommand(), "ls")), "stop", sb.Name)
 					if tc.verb == "remove" {
 						args = b.driver.RemoveCommand(sb.Name)
 					}
