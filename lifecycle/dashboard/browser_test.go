@@ -197,7 +197,7 @@ func TestPageShowsARunningLoop(t *testing.T) {
 		"Done": "api/00 api/01 api/02 api/03 web/01 web/02 web/03",
 	})
 	assert.Check(t, is.Contains(eval[string](b, "document.getElementById('head').innerText"), "Working"))
-	assert.Check(t, is.Contains(eval[string](b, "document.getElementById('head').innerText"), "Tokens: 9.7M of 12M used"))
+	assert.Check(t, is.Contains(eval[string](b, "document.getElementById('head').innerText"), "Tokens: 4.9M of 6M used"))
 	assert.Check(t, is.Contains(eval[string](b, "document.getElementById('tiles').innerText"), "$7.67"))
 	b.view("output")
 	b.wait("document.getElementById('output-text').textContent.includes('$ go build')")

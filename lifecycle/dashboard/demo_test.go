@@ -174,7 +174,7 @@ func (l *log) run(n int, r demoRun) {
 // fill writes two loops: one that has ended, and one that runs.
 func (d *demo) fill() {
 	d.t.Helper()
-	bounds := runlog.Limits{MaxIterations: 20, MaxCostUSD: 10, MaxTokens: 12_000_000, MaxDurationSecs: 8 * 3600}
+	limits := runlog.Limits{MaxIterations: 20, MaxCostUSD: 10, MaxTokens: 6_000_000, MaxDurationSecs: 8 * 3600}
 	ended := d.newLog("main", time.Now().Add(-27*time.Hour))
 	ended.emit(0, &runlog.LoopStart{Mode: "build", Agent: "claude", Branch: "main", Tasks: runlog.Counts{Open: 1}})
 	ended.run(1, demoRun{task: "api/00", title: "Set up the module", outcome: "done", minutes: 3.2, cost: 0.21, file: "go.mod", content: "module shop\n\ngo 1.26\n"})
@@ -183,7 +183,7 @@ func (d *demo) fill() {
 	ended.save(runlog.Now{N: 1, State: runlog.StateEnded})
 
 	l := d.newLog("main", time.Now().Add(-124*time.Minute))
-	l.emit(0, &runlog.LoopStart{Mode: "build", Agent: "claude", Branch: "main", Limits: bounds, Tasks: runlog.Counts{Open: 12, Done: 1}})
+	l.emit(0, &runlog.LoopStart{Mode: "build", Agent: "claude", Branch: "main", Limits: limits, Tasks: runlog.Counts{Open: 12, Done: 1}})
 	l.output(0, "Checking the repository\n")
 	for i, r := range []demoRun{
 		{task: "api/01", title: "List products", outcome: "done", minutes: 9.5, cost: 0.62, file: "api/list.go", content: "package api\n\n// List returns all products.\nfunc List() []Product { return nil }\n"},
@@ -202,7 +202,7 @@ func (d *demo) fill() {
 		N: 9, ID: "pay/01", Title: "Take payments", Question: "Which provider should the shop use?",
 		Options: []string{"Stripe", "Adyen"}, Default: "Stripe", DefaultAt: time.Now().Add(5 * time.Hour).UTC(),
 	})
-	l.emit(time.Second, &runlog.LimitNear{N: 9, Name: "max_tokens", Used: 9_700_000, Limit: 12_000_000})
+	l.emit(time.Second, &runlog.LimitNear{N: 9, Name: "max_tokens", Used: 4_900_000, Limit: 6_000_000})
 	l.emit(time.Second, &runlog.RunStart{N: 10, Commit: l.git("rev-parse", "HEAD")})
 	l.emit(2*time.Second, &runlog.TaskChange{N: 10, ID: "mail/01", Title: "Send a receipt by mail", Status: "active"})
 	l.emit(time.Second, &runlog.State{N: 10, State: runlog.StateWorking})
