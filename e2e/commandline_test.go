@@ -13,10 +13,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/rogpeppe/go-internal/testscript"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // The command line: forwarding of arguments, streams and exit codes, completion,

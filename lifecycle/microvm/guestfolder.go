@@ -83,13 +83,12 @@ func Programs(stateDir string) ([]Program, error) {
 	}
 	needed := map[string]bool{p.Short(): true}
 	for _, driver := range Drivers() {
-		records := recordsOf(stateDir, driver)
 		names, err := Images(stateDir, driver)
 		if err != nil {
 			return nil, err
 		}
 		for name := range names {
-			if rec, _, err := records.read(name); err != nil {
+			if rec, _, err := recordsOf(stateDir, driver).read(name); err != nil {
 				return nil, err
 			} else if rec.Prepared != "" {
 				needed[wire.Dir(rec.Prepared)] = true
