@@ -32,7 +32,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		// Cobra runs only the nearest of these.
 		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SetContext(interrupts.Context())
-			if err := errors.Join(opts.worktree.elsewhere(cmd), opts.checkDryRun(cmd)); err != nil {
+			if err := errors.Join(opts.checkValues(cmd), opts.worktree.elsewhere(cmd), opts.checkDryRun(cmd)); err != nil {
 				return err
 			}
 			return plugin.PersistentPreRunE(cmd, args)

@@ -45,23 +45,24 @@ func commandNames(cmd *cobra.Command) []string {
 	return names
 }
 
-// knownCommand refuses unknown commands. A known one was taken for the value of an option
-// before it whose own value begins with a dash. An unknown one may be the name for
-// --worktree.
+// checkValues refuses values that begin with a dash, which no option has. Cobra takes such a value
+// for an option, and the word after it for no command.
+func (o *options) checkValues(cmd *cobra.Command) (err error) {
+	o.flags.Visit(func(f *pflag.Flag) {
+		if value := f.Value.String(); strings.HasPrefix(value, "-") {
+			err = cmd.FlagErrorFunc()(cmd, fmt.Errorf("invalid argument %q for \"--%s\" flag", value, f.Name))
+		}
+	})
+	return err
+}
+
+// knownCommand refuses unknown commands. An unknown one may be the name for --worktree.
 func (o *options) knownCommand(cmd *cobra.Command, args []string) error {
 	if err := cobra.NoArgs(cmd, args); err == nil {
 		return nil
 	}
-	if known, _, err := cmd.Find(args[:1]); err == nil && known != cmd {
-		var wrong error
-		o.flags.Visit(func(f *pflag.Flag) {
-			if value := f.Value.String(); strings.HasPrefix(value, "-") {
-				wrong = fmt.Errorf("invalid argument %q for \"--%s\" flag", value, f.Name)
-			}
-		})
-		if wrong != nil {
-			return cmd.FlagErrorFunc()(cmd, wrong)
-		}
+	if err := o.checkValues(cmd); err != nil {
+		return err
 	}
 	err := knownCommand(cmd, args)
 	if o.worktree.name == randomName {
