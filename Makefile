@@ -77,7 +77,7 @@ test-unit: ## run the tests that need no engine
 # No race detector and no shuffling, so that Go caches the results of unchanged packages. Without DWARF,
 # as linking is most of the work. Several packages mostly wait: four run at a time.
 .PHONY: test-fast
-test-fast: ## run the quick unit tests of changed packages
+test-fast: guests ## run the quick unit tests of changed packages
 	env -u RALPH_TEST_ENGINES $(GO) test -short -p 4 -ldflags=-w $(PACKAGES)
 
 PRODUCT = $$($(GO) list ./... | grep -v -e /e2e -e /internal/ -e /scripts/ -e /docs | paste -sd,)
