@@ -115,6 +115,8 @@ type Sandbox struct {
 	Reuse bool
 	// Git is GitDirect or GitPrivate.
 	Git string
+	// Workspace is WorkspaceAuto, WorkspaceLive or WorkspaceClone.
+	Workspace string
 	// GitToken is what a token for the repository's git host may be used for:
 	// GitTokenNone, GitTokenRead or GitTokenWrite. The sandbox never has it.
 	GitToken string
@@ -159,6 +161,17 @@ const (
 	GitDirect = "direct"
 	// GitPrivate is one of the sandbox's own.
 	GitPrivate = "private"
+)
+
+// What a sandbox has of the worktree.
+const (
+	// WorkspaceAuto is WorkspaceLive on an engine of this machine, and WorkspaceClone on
+	// any other.
+	WorkspaceAuto = "auto"
+	// WorkspaceLive is the worktree itself.
+	WorkspaceLive = "live"
+	// WorkspaceClone is a clone in a volume on the engine.
+	WorkspaceClone = "clone"
 )
 
 // What a token for a git host may be used for.

@@ -44,6 +44,8 @@ type Overrides struct {
 	Image   *string  // --image
 	Network *string  // --network
 	Allow   []string // --allow
+	// Workspace is --workspace.
+	Workspace *string
 	// GitToken is --git-token.
 	GitToken *string
 	Sign     *string        // --sign, as "true"
@@ -239,6 +241,7 @@ func flags(o Overrides) []assigned {
 	add(KeyMemory, "--memory", o.Memory)
 	add(KeyCPUs, "--cpus", o.CPUs)
 	add(keyPolicy, "--network", o.Network)
+	add(KeyWorkspace, "--workspace", o.Workspace)
 	add(keyGitToken, "--git-token", o.GitToken)
 	add(keySign, "--sign", o.Sign)
 	for i := range o.Allow {

@@ -37,7 +37,7 @@ func TestLoadDefaults(t *testing.T) {
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Image: Image{Network: BuildNetworkDefault},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
 		},
@@ -67,6 +67,7 @@ driver = "container"
 image = "registry.example.com:5000/team/agent:v1"
 reuse_container = false
 git = "direct"
+workspace = "clone"
 git_token = "read"
 sign = true
 read_only = false
@@ -99,7 +100,7 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, GitToken: GitTokenRead, Sign: true, Runtime: "runsc", ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, Workspace: WorkspaceClone, GitToken: GitTokenRead, Sign: true, Runtime: "runsc", ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
 		},
@@ -120,6 +121,7 @@ func TestLoadFile(t *testing.T) {
 			sandbox.image = "registry.example.com:5000/team/agent:v1"
 			sandbox.reuse_container = false
 			sandbox.git = "direct"
+			sandbox.workspace = "clone"
 			sandbox.git_token = "read"
 			sandbox.sign = true
 			sandbox.read_only = false
@@ -201,7 +203,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, GitToken: GitTokenWrite, Sign: true, ReadOnly: true, ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, Workspace: WorkspaceLive, GitToken: GitTokenWrite, Sign: true, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
 		},
@@ -220,7 +222,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask", "RALPH_IMAGE_NETWORK": "none"}), Overrides: Overrides{
 		Agent: ptr("shell"), Model: ptr("m"), Driver: ptr("docker-sandbox"), Image: ptr("i"), Base: ptr("b"),
 		Memory: ptr("1g"), CPUs: ptr("0.5"), Timeout: ptr(2 * time.Minute), Env: []string{"LD_PRELOAD", "B"},
-		GitToken: ptr("write"), Sign: ptr("true"),
+		Workspace: ptr("live"), GitToken: ptr("write"), Sign: ptr("true"),
 	}})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)

@@ -64,10 +64,12 @@ const (
 	keyDriver  = "sandbox.driver"
 	keyImage   = "sandbox.image"
 	keyGit     = "sandbox.git"
-	keyBase    = "image.base"
-	keyNetwork = "image.network"
-	keyPass    = "env.pass"
-	keyTimeout = "sandbox.resources.timeout_minutes"
+	// KeyWorkspace is the key of what a sandbox has of the worktree.
+	KeyWorkspace = "sandbox.workspace"
+	keyBase      = "image.base"
+	keyNetwork   = "image.network"
+	keyPass      = "env.pass"
+	keyTimeout   = "sandbox.resources.timeout_minutes"
 
 	keyReadOnly = "sandbox.read_only"
 	keyRuntime  = "sandbox.runtime"
@@ -129,6 +131,7 @@ func mainSettings() []setting {
 		stringSetting(keyDriver, "RALPH_DRIVER", func(c *Config) *string { return &c.Sandbox.Driver }, among(DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)),
 		imageSetting(keyImage, "RALPH_IMAGE", "DOCKER_SANDBOX_IMAGE", func(c *Config) *string { return &c.Sandbox.Image }, ImageChecker.Image),
 		stringSetting(keyGit, "RALPH_GIT", func(c *Config) *string { return &c.Sandbox.Git }, among(GitDirect, GitPrivate)),
+		stringSetting(KeyWorkspace, "RALPH_WORKSPACE", func(c *Config) *string { return &c.Sandbox.Workspace }, among(WorkspaceAuto, WorkspaceLive, WorkspaceClone)),
 		boolSetting("sandbox.reuse_container", "", func(c *Config) *bool { return &c.Sandbox.Reuse }),
 		{key: KeyMemory, form: stringForm, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.Memory, err = parseMemory(v)
@@ -210,7 +213,7 @@ func defaults() Config {
 		Image: Image{Network: BuildNetworkDefault},
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, GitToken: GitTokenNone, ReadOnly: true,
+			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
 			ShadowModules: ShadowAuto,
 			Network:       Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources:     Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},

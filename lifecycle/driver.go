@@ -56,6 +56,7 @@ type Sandbox struct {
 	User      string // UID:GID that commands run as
 	Ephemeral bool   // removed after one command
 	Private   bool   // works on a separate clone or git directory
+	Clone     bool   // has a clone of the worktree instead of the worktree itself
 	SignDir   string // host directory of the signing socket; empty for none
 	Config    string // host directory of the user's agent settings; empty for none
 	ConfigAt  string // path of that directory in the sandbox
@@ -87,6 +88,7 @@ type Spec struct {
 	Resources Resources
 	User      User
 	Private   bool   // separate clone, or the git directory that Git describes
+	Clone     bool   // has a clone of the worktree at Root, in a volume, and mounts nothing of the host
 	Version   string // version of docker-ralph, recorded with the sandbox
 	Ephemeral bool
 	ReadOnly  bool   // read-only root file system

@@ -44,6 +44,9 @@ func (s Spec) settings() map[string]string {
 			all[name] = "on"
 		}
 	}
+	if s.Clone {
+		all["workspace"] = "clone"
+	}
 	if s.Cache != "" && s.MainRoot == "" {
 		all["cache"] = s.Cache
 	}
@@ -53,7 +56,7 @@ func (s Spec) settings() map[string]string {
 
 // usedByTasks reports whether commands about tasks depend on a setting.
 func usedByTasks(setting string) bool {
-	return slices.Contains([]string{"worktree", "mounts", "user", "private git directory"}, setting)
+	return slices.Contains([]string{"worktree", "mounts", "user", "private git directory", "workspace"}, setting)
 }
 
 // Difference is a setting that a sandbox has from its configuration.

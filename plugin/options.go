@@ -24,6 +24,7 @@ type options struct {
 	credScan                   choice
 	noHostConfig               bool
 	network, gitToken          string
+	workspace                  string
 	allow                      []string
 	progress                   string
 	worktree                   worktreeOptions
@@ -43,6 +44,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cpus, "cpus", "", "Number of CPUs")
 	flags.DurationVar(&o.timeout, "timeout", 0, `Time limit of each run of the agent (e.g., "90m")`)
 	flags.StringArrayVar(&o.env, "env", nil, "Pass an environment variable to the agent (name only)")
+	flags.StringVar(&o.workspace, "workspace", "", `What the sandbox has of the worktree ("auto", "live", "clone")`)
 	flags.StringVar(&o.network, "network", "", `Network policy ("allowlist", "deny", "allow-all")`)
 	flags.StringArrayVar(&o.allow, "allow", nil, `Allow a host (e.g., "example.com", "*.example.com:8443")`)
 	flags.StringVar(&o.gitToken, "git-token", "", `Access of git to the remote with your token ("none", "read", "write")`)
@@ -114,7 +116,8 @@ func (o *options) overrides() config.Overrides {
 		Env:     o.env,
 		Allow:   o.allow,
 
-		GitToken: given("git-token", &o.gitToken),
+		Workspace: given("workspace", &o.workspace),
+		GitToken:  given("git-token", &o.gitToken),
 	}
 	if o.flags.Changed("sign") {
 		sign := strconv.FormatBool(o.sign)

@@ -10,7 +10,8 @@ import (
 	"github.com/docker/cli/cli/command"
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/plugin/metadata"
+	"github.com/docker-ralph/docker-ralph/config"
+"github.com/docker-ralph/docker-ralph/plugin/metadata"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
@@ -42,6 +43,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 	opts.addFlags(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeWords(projectimage.Agents()...))
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
+	_ = cmd.RegisterFlagCompletionFunc("workspace", completeWords(config.WorkspaceAuto, config.WorkspaceLive, config.WorkspaceClone))
 	_ = cmd.RegisterFlagCompletionFunc("progress", completeWords(modeNames()...))
 	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
 	_ = cmd.RegisterFlagCompletionFunc("branch-name", completeBranches)

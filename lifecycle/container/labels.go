@@ -25,15 +25,15 @@ const (
 	labelRules     = engine.LabelPrefix + "rules"    // of a proxy: [lifecycle.Egress.Rules]
 	labelUser      = engine.LabelPrefix + "user"
 	labelEphemeral = engine.LabelPrefix + "ephemeral"
-	labelEgress    = engine.LabelPrefix + "egress"  // mode of the network policy
-	labelProxy     = engine.LabelPrefix + "proxy"   // IP address of the proxy
-	labelNetwork   = engine.LabelPrefix + "network" // name of the sandbox's network
-	labelRun       = engine.LabelPrefix + "run"     // networks of the engine for which a proxy was created
-	labelSign      = engine.LabelPrefix + "sign"    // directory of the signing socket, if any
-	labelConfig    = engine.LabelPrefix + "config"  // directory of the user's agent settings, if any
-	labelCache     = engine.LabelPrefix + "cache"   // cache volume
-	labelGit       = engine.LabelPrefix + "git"     // "private" for a private git directory
-
+	labelEgress    = engine.LabelPrefix + "egress"    // mode of the network policy
+	labelProxy     = engine.LabelPrefix + "proxy"     // IP address of the proxy
+	labelNetwork   = engine.LabelPrefix + "network"   // name of the sandbox's network
+	labelRun       = engine.LabelPrefix + "run"       // networks of the engine for which a proxy was created
+	labelSign      = engine.LabelPrefix + "sign"      // directory of the signing socket, if any
+	labelConfig    = engine.LabelPrefix + "config"    // directory of the user's agent settings, if any
+	labelCache     = engine.LabelPrefix + "cache"     // cache volume
+	labelGit       = engine.LabelPrefix + "git"       // "private" for a private git directory
+	labelWorkspace = engine.LabelPrefix + "workspace" // "clone" for a clone of the worktree
 )
 
 // Values of engine.LabelRole.
@@ -45,6 +45,9 @@ const (
 	RoleGit     = "git"
 	RoleCache   = "cache"
 )
+
+// workspaceClone is the value of labelWorkspace.
+const workspaceClone = "clone"
 
 func labels(spec lifecycle.Spec) map[string]string {
 	l := map[string]string{
@@ -59,6 +62,9 @@ func labels(spec lifecycle.Spec) map[string]string {
 		labelVersion:          spec.Version,
 		labelSettings:         spec.Settings(),
 		labelEphemeral:        strconv.FormatBool(spec.Ephemeral),
+	}
+	if spec.Clone {
+		l[labelWorkspace] = workspaceClone
 	}
 	if spec.SignDir != "" {
 		l[labelSign] = spec.SignDir
@@ -85,6 +91,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		Egress:    egress.Mode(l[labelEgress]),
 		Proxy:     l[labelProxy],
 		Private:   l[labelGit] == gitPrivate,
+		Clone:     l[labelWorkspace] == workspaceClone,
 		SignDir:   l[labelSign],
 		Cache:     l[labelCache],
 	}
