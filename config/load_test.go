@@ -150,10 +150,10 @@ func TestLoadOrigins(t *testing.T) {
 	assert.NilError(t, err)
 	file := filepath.Join(root, "ralph.toml")
 	for key, want := range map[string]string{
-		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":26",
+		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":27",
 		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
 		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
-		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":32", "env.pass.E": "RALPH_DOCKER_ENV",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":33", "env.pass.E": "RALPH_DOCKER_ENV",
 	} {
 		assert.Equal(t, e.Origins[key].String(), want, key)
 	}
@@ -214,7 +214,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	e, err := Load(Sources{Getenv: env(map[string]string{
 		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b", "RALPH_IMAGE_NETWORK": "none",
 		"RALPH_MEMORY": "1g", "RALPH_CPUS": "0.5", "RALPH_PIDS": "1024", "RALPH_TIMEOUT_MINUTES": "2", "RALPH_PERMISSIONS": "ask",
-		"RALPH_GIT_TOKEN": "write", "RALPH_SIGN": "true", "RALPH_DOCKER_ENV": "LD_PRELOAD, B",
+		"RALPH_WORKSPACE": "live", "RALPH_GIT_TOKEN": "write", "RALPH_SIGN": "true", "RALPH_DOCKER_ENV": "LD_PRELOAD, B",
 	})})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)
