@@ -52,7 +52,7 @@ func (r *Repo) CheckKind(ctx context.Context) error { return r.check(ctx, false)
 
 func (r *Repo) check(ctx context.Context, conflicts bool) error {
 	dotGit := filepath.Join(r.git.Root, ".git")
-	if info, err := os.Lstat(dotGit); err != nil || info.Mode()&os.ModeSymlink != 0 {
+	if info, err := os.Lstat(dotGit); !r.clone && (err != nil || info.Mode()&os.ModeSymlink != 0) {
 		return directHint(fmt.Errorf("mounting over %s: a symbolic link, or unreadable", dotGit), `replace it by a .git file with "git init --separate-git-dir"`)
 	}
 	if _, err := objectdirs.Find(r.git.CommonDir); err != nil {
@@ -74,7 +74,7 @@ func (r *Repo) check(ctx context.Context, conflicts bool) error {
 	}
 	for _, e := range index {
 		switch {
-		case e.Mode == hostgit.Submodule:
+		case e.Mode == hostgit.Submodule && !r.clone:
 			return directHint(fmt.Errorf("repository with a submodule (%q): its git directory would be exposed to the sandbox", e.Path), "run in the submodule")
 		case e.Stage != "0" && conflicts:
 			return hint.Wrap(fmt.Errorf("unresolved conflicts in %q", e.Path), "resolve them: see %q", "git status")

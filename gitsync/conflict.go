@@ -24,6 +24,7 @@ const (
 	filesElsewhere
 	stagedClash
 	indexLocked
+	fileInTheWay
 	kinds // how many there are
 )
 
@@ -35,6 +36,7 @@ type Conflict struct {
 	Ref    string
 	Detail string // depends on the kind
 	Merged string // a ref of a merge of both sides; empty for none
+	Clone  bool   // the user's files are not the sandbox's
 }
 
 // explain completes a conflict about a commit of the sandbox; nil if there is none. tip
@@ -51,6 +53,7 @@ func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit str
 	if c == nil {
 		return nil, nil
 	}
+	c.Clone = r.clone
 	c.Branch, c.Ref = branch, r.Prefix()+"/"+branch
 	if c.Kind == hasSubmodule {
 		c.Ref = r.Prefix() + "/" + submoduleRef + branch
@@ -70,7 +73,9 @@ func asError(c *Conflict, err error) error {
 }
 
 // Transient reports whether the cause may be over at the next fetch.
-func (c *Conflict) Transient() bool { return c.Kind == indexLocked || c.Kind == operation }
+func (c *Conflict) Transient() bool {
+	return c.Kind == indexLocked || c.Kind == operation || c.Kind == fileInTheWay
+}
 
 // FixedInSandbox reports whether the commits have to be changed in the sandbox.
 func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule }
@@ -96,17 +101,25 @@ func (a *advice) git(args ...string) string {
 	return `"git ` + strings.Join(args, " ") + `"`
 }
 
+// reset is the hint to accept a commit of the sandbox as it is.
+func (c *Conflict) reset(a *advice, ref string) string {
+	if c.Clone {
+		return a.git("reset", "--keep", ref)
+	}
+	return a.git("reset", ref) + ", which keeps your files"
+}
+
 // advice is the only source of hints with git commands for commits of a sandbox.
 func (c *Conflict) advice() *advice {
 	a := &advice{}
 	switch c.Kind {
 	case movedBack:
 		a.why = "your branch was moved back to an earlier commit"
-		a.todo = fmt.Sprintf("restore them with %s, or drop them with --recreate", a.git("reset", c.Ref))
+		a.todo = fmt.Sprintf("restore them with %s, or drop them with --recreate", c.reset(a, c.Ref))
 	case rewritten:
 		a.why = "the sandbox has rewritten commits of your branch"
-		a.todo = fmt.Sprintf("compare both with %s; accept the sandbox's with %s, which keeps your files, or drop them with --recreate",
-			a.git("range-diff", "HEAD..."+c.Ref), a.git("reset", c.Ref))
+		a.todo = fmt.Sprintf("compare both with %s; accept the sandbox's with %s, or drop them with --recreate",
+			a.git("range-diff", "HEAD..."+c.Ref), c.reset(a, c.Ref))
 	case switchedAway:
 		on := c.Detail
 		if on == "" {
@@ -133,12 +146,19 @@ func (c *Conflict) advice() *advice {
 	case indexLocked:
 		a.why = fmt.Sprintf("another git process holds %q", c.Detail)
 		a.todo = "run any command again; if no git process is running, remove that file"
+	case fileInTheWay:
+		a.why = fmt.Sprintf("they would overwrite your %q", c.Detail)
+		a.todo = fmt.Sprintf("move it away, or stash your changes with %s; the next command fast-forwards the branch", a.git("stash", "--include-untracked"))
 	default:
 		a.why = "your branch and the sandbox's have diverged"
 		a.todo = fmt.Sprintf("merge them with %s, then %s; your current files stay in the stash", a.git("stash", "--include-untracked"), a.git("merge", c.Ref))
+		if c.Clone {
+			a = &advice{why: a.why}
+			a.todo = "merge them with " + a.git("merge", c.Ref)
+		}
 		if c.Merged != "" {
 			a = &advice{why: a.why}
-			a.todo = fmt.Sprintf("accept the prepared merge with %s, which keeps your files", a.git("reset", c.Merged))
+			a.todo = "accept the prepared merge with " + c.reset(a, c.Merged)
 		}
 	}
 	return a

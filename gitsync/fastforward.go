@@ -18,20 +18,25 @@ import (
 const indexLockTimeout = 3 * time.Second
 
 // fastForward moves the user's branch and index from one commit to another. Files do not
-// change: they are the sandbox's as well as the user's. Staged changes stay staged.
+// change if they are the sandbox's as well as the user's; a clone's are checked out. Staged
+// changes stay staged.
 func (r *Repo) fastForward(ctx context.Context, st *state, from, to string) (*Conflict, error) {
 	changes, err := r.git.Changes(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
-	if r.filesOutdated(changes, len(to)) {
+	if !r.clone && r.filesOutdated(changes, len(to)) {
 		return &Conflict{Kind: filesElsewhere}, nil
 	}
 	st.Pending = &pending{From: from, To: to, Token: newToken()}
 	if err := r.save(*st); err != nil {
 		return nil, err
 	}
-	conflict, err := r.editIndex(ctx, st.Pending.Token, changes, func() error { return r.moveBranch(ctx, st.Branch, from, to) })
+	update := r.mergeChanges(changes)
+	if r.clone {
+		update = r.checkoutChanges(changes, from, to)
+	}
+	conflict, err := r.editIndex(ctx, st.Pending.Token, update, func() error { return r.moveBranch(ctx, st.Branch, from, to) })
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +61,28 @@ func (r *Repo) moveBranch(ctx context.Context, branch, from, to string) error {
 	return nil
 }
 
+// indexChange applies changes to a copy of the user's index. If the branch cannot be moved
+// then, undo is called; it may be nil.
+type indexChange func(ctx context.Context, edit indexEdit) (conflict *Conflict, undo func() error, err error)
+
+// mergeChanges changes the index only.
+func (r *Repo) mergeChanges(changes []hostgit.Change) indexChange {
+	return func(ctx context.Context, edit indexEdit) (*Conflict, func() error, error) {
+		index, err := r.git.Index(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		update, conflicting := mergeIndex(index, changes)
+		if conflicting != "" {
+			return &Conflict{Kind: stagedClash, Detail: conflicting}, nil, nil
+		}
+		return nil, nil, r.updateIndex(ctx, edit, update)
+	}
+}
+
 // editIndex applies changes to the user's index, and calls move while no other git can
 // change the index.
-func (r *Repo) editIndex(ctx context.Context, token string, changes []hostgit.Change, move func() error) (conflict *Conflict, err error) {
+func (r *Repo) editIndex(ctx context.Context, token string, update indexChange, move func() error) (conflict *Conflict, err error) {
 	edit := r.indexEdit(token)
 	defer edit.end()
 	for deadline := time.Now().Add(indexLockTimeout); ; time.Sleep(20 * time.Millisecond) {
@@ -72,18 +96,14 @@ func (r *Repo) editIndex(ctx context.Context, token string, changes []hostgit.Ch
 	if err != nil {
 		return nil, fmt.Errorf("updating the index: %w", err)
 	}
-	index, err := r.git.Index(ctx)
-	if err != nil {
-		return nil, err
-	}
-	update, conflicting := mergeIndex(index, changes)
-	if conflicting != "" {
-		return &Conflict{Kind: stagedClash, Detail: conflicting}, nil
-	}
-	if err := r.updateIndex(ctx, edit, update); err != nil {
-		return nil, err
+	conflict, undo, err := update(ctx, edit)
+	if err != nil || conflict != nil {
+		return conflict, err
 	}
 	if err := move(); err != nil {
+		if undo != nil {
+			err = errors.Join(err, undo())
+		}
 		return nil, err
 	}
 	if err := edit.commit(); err != nil {
@@ -212,7 +232,7 @@ func (r *Repo) completePending(ctx context.Context, st *state) error {
 		if err != nil {
 			return err
 		}
-		conflict, err := r.editIndex(ctx, p.Token, changes, func() error { return r.setBase(ctx, p.To) })
+		conflict, err := r.editIndex(ctx, p.Token, r.mergeChanges(changes), func() error { return r.setBase(ctx, p.To) })
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,9 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 		err = r.setReported(&st)
 	}
 	if err == nil && ended && st.Dirty {
-		res.Changed, res.Repositories, res.unchecked = r.recordUncommitted(ctx)
+		if !r.clone {
+			res.Changed, res.Repositories, res.unchecked = r.recordUncommitted(ctx)
+		}
 		if ctx.Err() != nil {
 			return res, ctx.Err()
 		}

@@ -33,13 +33,21 @@ func (a *archive) entry(name string, kind byte, mode int64, content []byte) {
 	if a.err != nil {
 		return
 	}
-	a.err = a.w.WriteHeader(&tar.Header{
-		Name: path.Base(Folder) + "/" + name, Typeflag: kind, Mode: mode, Size: int64(len(content)),
-		Uid: a.uid, Gid: a.gid, ModTime: time.Now(), Format: tar.FormatPAX,
-	})
+	a.err = a.w.WriteHeader(a.header(path.Base(Folder)+"/"+name, kind, mode, int64(len(content))))
 	if a.err == nil {
 		_, a.err = a.w.Write(content)
 	}
+}
+
+// directory writes a directory beside the git directory.
+func (a *archive) directory(name string) {
+	if a.err == nil {
+		a.err = a.w.WriteHeader(a.header(name+"/", tar.TypeDir, 0o755, 0))
+	}
+}
+
+func (a *archive) header(name string, kind byte, mode, size int64) *tar.Header {
+	return &tar.Header{Name: name, Typeflag: kind, Mode: mode, Size: size, Uid: a.uid, Gid: a.gid, ModTime: time.Now(), Format: tar.FormatPAX}
 }
 
 func (a *archive) close() error {
@@ -64,6 +72,9 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	branch, err := r.git.Branch(ctx)
 	if err != nil {
 		return err
+	}
+	if r.clone {
+		return r.fillClone(ctx, a, branch)
 	}
 	refs, _, err := r.git.Refs(ctx, r.base())
 	if err != nil {
@@ -122,11 +133,13 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 	for _, dir := range []string{"", "refs/", "refs/heads/", "refs/tags/", "objects/", "objects/pack/", "objects/info/", "info/", "hooks/"} {
 		a.dir(dir)
 	}
-	dirs, err := objectdirs.Find(r.git.CommonDir)
-	if err != nil {
-		return err
+	if !r.clone {
+		dirs, err := objectdirs.Find(r.git.CommonDir)
+		if err != nil {
+			return err
+		}
+		a.file("objects/info/alternates", []byte(dirs[0].Target+"\n"))
 	}
-	a.file("objects/info/alternates", []byte(dirs[0].Target+"\n"))
 	config, err := r.git.Config(ctx)
 	if err != nil {
 		return err

@@ -7,6 +7,9 @@
 // is fast-forwarded if it has not moved; otherwise both sides stay, and the result says
 // how to merge them.
 //
+// Instead of the user's live files, a sandbox can have a clone, on an engine that may be
+// on another machine: see [Repo.AsClone].
+//
 // The user's repository is trusted; all that comes out of the sandbox is not. In the
 // working tree, which the agent writes, git reads files and attributes only, and starts
 // no program that its configuration names.
@@ -39,6 +42,8 @@ type Repo struct {
 	folder     string   // of the private git directory, in the sandbox
 	gate       Gate     // nil for none
 	alternates []string // approved ones
+	clone      bool     // the sandbox has a clone of the worktree
+	sent       func(bytes int64)
 
 	idle      bool // no process runs in the sandbox
 	repairing bool

@@ -24,6 +24,9 @@ type Layout struct {
 	// Over are further mount points of the volume: .git where it is a directory, and
 	// its other spellings on a file system that ignores case.
 	Over []string
+	// Worktree is where a clone has its own volume with the working tree; empty for the
+	// user's live files.
+	Worktree string
 	// GitFile is a file of the host that is mounted over .git, at GitFileOver, where
 	// that is a file. It leads to Folder.
 	GitFile     string
@@ -46,6 +49,10 @@ func gitFilePath(stateDir, name string) string {
 
 // Layout prepares the mounts of a new sandbox.
 func (r *Repo) Layout(ctx context.Context) (*Layout, error) {
+	if r.clone {
+		_, err := objectdirs.FindApproved(r.git.CommonDir, r.alternates)
+		return r.cloneLayout(), err
+	}
 	l := &Layout{Folder: Folder, Fill: r.Fill}
 	var err error
 	if l.Objects, err = objectdirs.FindApproved(r.git.CommonDir, r.alternates); err != nil {
@@ -162,6 +169,9 @@ func (r *Repo) checkPath(path string) error {
 // checkMasked refuses a sandbox that sees another worktree, because it could change
 // the .git file there.
 func (r *Repo) checkMasked(st state) error {
+	if r.clone {
+		return nil
+	}
 	all, err := r.nested()
 	if err != nil {
 		return err

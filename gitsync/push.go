@@ -145,7 +145,12 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	if wasDetached {
 		index = ""
 	}
-	if err := sh(ctx, pushScript, []string{branch, index, tip, old}, strings.NewReader(updates), io.Discard); err != nil {
+	if r.clone {
+		err = r.pushClone(ctx, sh, st, branch, index, tip, old, updates)
+	} else {
+		err = sh(ctx, pushScript, []string{branch, index, tip, old}, strings.NewReader(updates), io.Discard)
+	}
+	if err != nil {
 		return fmt.Errorf("pushing to the sandbox %s: %w", r.name, err)
 	}
 	if err := r.skipFiltered(ctx, sh); err != nil {

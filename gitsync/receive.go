@@ -156,14 +156,17 @@ func (r *Repo) request(ctx context.Context, sh Shell, req request, pack string) 
 	if input != "" {
 		input += "\n"
 	}
-	idle := ""
+	idle, clone := "", ""
 	if r.idle {
 		idle = r.folder
+	}
+	if r.clone {
+		clone = "clone"
 	}
 	pr, pw := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := sh(ctx, fetchScript, []string{strings.Join(req.without, "\n"), req.only, idle}, strings.NewReader(input), pw)
+		err := sh(ctx, fetchScript, []string{strings.Join(req.without, "\n"), req.only, idle, clone}, strings.NewReader(input), pw)
 		_ = pw.CloseWithError(err)
 		ended <- err
 	}()

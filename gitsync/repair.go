@@ -29,7 +29,7 @@ works() { git "$@" >/dev/null 2>&1; code=$?; case $code in 0) ;; 1|128) return 1
 works rev-parse --git-dir || broken 'not a git directory'
 works ls-files || broken 'unreadable index'
 alternates=$(git rev-parse --git-path objects/info/alternates) || exit 75
-[ -s "$alternates" ] || broken 'missing alternates'
+[ -n "$clone" ] || [ -s "$alternates" ] || broken 'missing alternates'
 tip=$(git rev-parse -q --verify HEAD); case $? in 0) ;; 1|128) tip= ;; *) exit 75 ;; esac
 [ -z "$tip" ] || works cat-file -e "$tip^{tree}" || broken 'the current commit is missing'
 `
@@ -89,7 +89,15 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 	if lost != nil {
 		script = backupScript + script
 	}
-	if err := r.refill(ctx, &st, sh, script, refs); err != nil {
+	if r.clone {
+		err = r.refill(ctx, &st, sh, script, nil)
+		if err == nil {
+			err = r.restoreClone(ctx, sh, st.Branch, refs)
+		}
+	} else {
+		err = r.refill(ctx, &st, sh, script, refs)
+	}
+	if err != nil {
 		return Result{}, nil, fmt.Errorf("restoring the git directory of the sandbox %s: %w", r.name, err)
 	}
 	return res, lost, nil

@@ -32,6 +32,8 @@ type state struct {
 	Pushed map[string]string `json:"pushed"`
 	// Pending is an unfinished fast-forward.
 	Pending *pending `json:"pending,omitempty"`
+	// Clone says that the sandbox has a clone of the worktree.
+	Clone bool `json:"clone,omitempty"`
 	// Masked are the directories of the worktree that the sandbox does not see.
 	Masked []string `json:"masked,omitempty"`
 	// Dirty says that the sandbox may have commits that were not fetched.
@@ -144,6 +146,7 @@ func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	}
 	st, err := r.readState()
 	if err == nil {
+		r.clone = r.clone || st.Clone
 		err = r.completePending(ctx, &st)
 	}
 	if err != nil {

@@ -115,6 +115,9 @@ func (r *Repo) saveAuthors(a authors) (err error) {
 // their paths. After a killed command, all that was not the user's before it is the
 // sandbox's; a directory with a repository is never committed.
 func (r *Repo) protect(ctx context.Context, st *state, sh Shell, killed bool) ([]string, error) {
+	if r.clone {
+		return r.uncommittedHere(ctx)
+	}
 	u, err := r.uncommitted(ctx)
 	if err != nil {
 		return nil, err

@@ -23,6 +23,9 @@ const (
 	// PrivateGitDir is where a sandbox has a private git directory mounted, whether or
 	// not it is also mounted over the worktree's .git.
 	PrivateGitDir = "/opt/ralph-git/own"
+	// CloneDir is where a sandbox with a clone of the worktree has its volume mounted a
+	// second time.
+	CloneDir = "/opt/ralph-git/work"
 	// BranchEnv names the branch that the worktree has on the host. An agent can have
 	// another one checked out when a loop begins.
 	BranchEnv = "RALPH_BRANCH"

@@ -30,6 +30,7 @@ type API interface {
 	ContainerRemove(context.Context, string, client.ContainerRemoveOptions) (client.ContainerRemoveResult, error)
 	ContainerStart(context.Context, string, client.ContainerStartOptions) (client.ContainerStartResult, error)
 	ContainerWait(context.Context, string, client.ContainerWaitOptions) client.ContainerWaitResult
+	CopyToContainer(context.Context, string, client.CopyToContainerOptions) (client.CopyToContainerResult, error)
 	ImageInspect(context.Context, string, ...client.ImageInspectOption) (client.ImageInspectResult, error)
 }
 
@@ -40,6 +41,8 @@ type Scanner struct {
 	Pull func(ctx context.Context, image string) error
 	// User is the UID:GID that can read the worktree.
 	User string
+	// Copy copies the worktree to an engine that cannot mount it.
+	Copy bool
 }
 
 // Finding is the place of a possible secret, without the secret.
@@ -82,10 +85,16 @@ func (s Scanner) Tree(ctx context.Context, root string) (_ []Finding, err error)
 		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
 	defer func() {
-		_, rmErr := s.API.ContainerRemove(context.WithoutCancel(ctx), created.ID, client.ContainerRemoveOptions{Force: true})
+		_, rmErr := s.API.ContainerRemove(context.WithoutCancel(ctx), created.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 		err = errors.Join(err, rmErr)
 	}()
-	code, err := s.run(ctx, created.ID)
+	if s.Copy {
+		err = s.copyTree(ctx, created.ID, root)
+	}
+	var code int64
+	if err == nil {
+		code, err = s.run(ctx, created.ID)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("scanning %s for secrets: %w", root, err)
 	}
@@ -119,9 +128,13 @@ func (s Scanner) ensureImage(ctx context.Context) error {
 	return nil
 }
 
-// container mounts only the worktree, read-only, and has no network.
+// container has only the worktree, read-only or a copy, and no network.
 func (s Scanner) container(root string) client.ContainerCreateOptions {
 	pids := int64(256)
+	tree := mount.Mount{Type: mount.TypeBind, Source: root, Target: target, ReadOnly: true}
+	if s.Copy {
+		tree = mount.Mount{Type: mount.TypeVolume, Target: target}
+	}
 	return client.ContainerCreateOptions{
 		Config: &container.Config{
 			Image: Image,
@@ -142,7 +155,7 @@ func (s Scanner) container(root string) client.ContainerCreateOptions {
 			SecurityOpt:    []string{"no-new-privileges"},
 			LogConfig:      container.LogConfig{Type: "json-file"}, // readable with any default of the engine
 			Resources:      container.Resources{PidsLimit: &pids},
-			Mounts:         []mount.Mount{{Type: mount.TypeBind, Source: root, Target: target, ReadOnly: true}},
+			Mounts:         []mount.Mount{tree},
 		},
 	}
 }

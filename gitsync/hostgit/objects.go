@@ -52,7 +52,7 @@ func (c Change) Deleted() bool { return c.NewMode == "000000" }
 // Changes compares two commits; an empty one has no files.
 func (g Git) Changes(ctx context.Context, from, to string) ([]Change, error) {
 	if from == "" {
-		from = emptyTree(len(to))
+		from = EmptyTree(len(to))
 	}
 	out, err := g.Output(ctx, nil, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--no-ext-diff", "--ignore-submodules=none", from, to)
 	if err != nil {
@@ -70,8 +70,8 @@ func (g Git) Changes(ctx context.Context, from, to string) ([]Change, error) {
 	return all, nil
 }
 
-// emptyTree is the name of the tree without files, by the length of object names.
-func emptyTree(format int) string {
+// EmptyTree is the name of the tree without files, by the length of object names.
+func EmptyTree(format int) string {
 	if format == 64 {
 		return "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321"
 	}

@@ -32,7 +32,7 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, err)
 	}
-	if l.Backend.Kind == config.DriverContainer && l.Sandbox.State != lifecycle.Running && host.Missing(l.Sandbox.Root) {
+	if l.Backend.Kind == config.DriverContainer && l.Sandbox.State != lifecycle.Running && !l.Sandbox.Clone && host.Missing(l.Sandbox.Root) {
 		return hint.Wrap(fmt.Errorf("the sandbox %s has unfetched commits and cannot be started: %s does not exist", l.Sandbox.Name, l.Sandbox.Root),
 			"if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
@@ -55,7 +55,7 @@ func Fetched(h host.Host, sb lifecycle.Sandbox) bool {
 // whose commits are all in its repository.
 func alreadyFetched(h host.Host, l host.Located, wt gitrepo.Worktree) bool {
 	sb := l.Sandbox
-	return l.Backend.Kind == config.DriverContainer && sb.State != lifecycle.Running && host.Missing(sb.Root) && gitsync.Saved(h.StateDir, sb.Name) &&
+	return l.Backend.Kind == config.DriverContainer && sb.State != lifecycle.Running && !sb.Clone && host.Missing(sb.Root) && gitsync.Saved(h.StateDir, sb.Name) &&
 		(h.Moved(sb, wt) || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")))
 }
 

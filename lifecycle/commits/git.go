@@ -47,11 +47,15 @@ const directWarning = `Warning: with sandbox.git = "direct" the agent can write 
 
 // Check rejects repositories that cannot have a private git directory and, for an agent,
 // unfinished operations of git. It needs no engine.
-func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string) error {
+func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string, clone bool) error {
 	repo, err := gitsync.Open(wt, name, h.StateDir)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	if clone {
+		repo = repo.AsClone()
+	}
+	switch {
 	case command != host.TaskCommand:
 		return repo.Check(ctx)
 	case !container.Known(h.StateDir, name):
@@ -80,11 +84,15 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 		return nil, err
 	}
 	repo = repo.WithAlternates(alternates)
+	if spec.Clone {
+		repo = repo.AsClone().WithProgress(sending(h, spec.Name))
+	} else {
+		spec.Mounts, spec.Probe = nil, probe(wt.Root)
+	}
 	g := &Git{
 		Host: h, Driver: at.Driver,
 		Repo: repo.WithGate(i.Incoming(spec.Name)), aside: repo.WithGate(i.incomingAside(spec.Name)),
 	}
-	spec.Mounts, spec.Probe = nil, probe(wt.Root)
 	spec.Git = func(ctx context.Context) (*gitsync.Layout, error) {
 		if err := repo.CheckKind(ctx); err != nil {
 			return nil, err
@@ -199,7 +207,7 @@ func (g *Git) FetchInterrupted(ctx context.Context, sb lifecycle.Sandbox) error 
 func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done bool, err error) {
 	res, done, err := g.Repo.PushUnchanged(ctx, Shell(g.Driver, sb))
 	if done && err == nil {
-		reportUncommitted(g.Host, res.Uncommitted)
+		reportUncommitted(g.Host, sb, res.Uncommitted)
 	}
 	return done, err
 }
@@ -221,7 +229,7 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 		}
 	}
 	ReportSync(g.Host, res)
-	reportUncommitted(g.Host, res.Uncommitted)
+	reportUncommitted(g.Host, sb, res.Uncommitted)
 	return recreateHint(sb, err)
 }
 

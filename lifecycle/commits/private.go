@@ -15,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
 // GitKey is the setting's name.
@@ -25,6 +26,23 @@ const GitKey = "sandbox.git"
 func WantsPrivate(cfg config.Effective, kind string) bool {
 	return cfg.Sandbox.Git == config.GitPrivate &&
 		(kind == config.DriverContainer || cfg.Origins[GitKey].Kind != config.FromDefault)
+}
+
+// WantsClone reports whether a sandbox has a clone of the worktree.
+func WantsClone(cfg config.Effective, at host.Backend) (bool, error) {
+	workspace := cfg.Sandbox.Workspace
+	switch {
+	case at.Kind != config.DriverContainer:
+		if workspace == config.WorkspaceClone {
+			return false, hint.Wrap(fmt.Errorf("%s = %q works with the driver container only, not %s", config.KeyWorkspace, workspace, at.Kind), "set it to %q, or use that driver", config.WorkspaceAuto)
+		}
+		return false, nil
+	case workspace == config.WorkspaceLive, workspace == config.WorkspaceAuto && !container.Remote(at.API.DaemonHost()):
+		return false, nil
+	case cfg.Sandbox.Git != config.GitPrivate:
+		return false, hint.Wrap(errors.New("a clone of the worktree needs a private git directory"), "remove %s = %q", GitKey, cfg.Sandbox.Git)
+	}
+	return true, nil
 }
 
 // CheckPrivate rejects a private git directory where it is impossible. sbx clones the repository,

@@ -25,6 +25,12 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		return res, nil, err
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
+	if sb.Clone {
+		err = repo.SaveUncommitted(ctx, sh)
+	}
+	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
+		return res, nil, err
+	}
 	done := h.ReportSlow("Fetching commits from the sandbox " + sb.Name)
 	res, err = repo.Fetch(ctx, sh, true)
 	done()
@@ -60,7 +66,7 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 // container of that name.
 func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
-	if sb.State != lifecycle.Running && host.Missing(sb.Root) {
+	if sb.State != lifecycle.Running && !sb.Clone && host.Missing(sb.Root) {
 		return nil // it cannot be started; its git directory stays for the next one of that name
 	}
 	res, lost, err := fetchAll(ctx, h, driver, i, wt, sb)

@@ -40,9 +40,13 @@ func CheckUncommitted(ctx context.Context, h host.Host, wt gitrepo.Worktree, spe
 }
 
 // reportUncommitted reports, before an agent starts, files that are excluded from its
-// commits.
-func reportUncommitted(h host.Host, users []string) {
-	if len(users) > 0 {
+// commits, or that it does not have.
+func reportUncommitted(h host.Host, sb lifecycle.Sandbox, users []string) {
+	switch {
+	case len(users) == 0:
+	case sb.Clone:
+		h.Report(fmt.Sprintf("Warning: the sandbox does not have your uncommitted changes of %s: %s", host.Count(len(users), "file"), host.Some(users)))
+	default:
 		h.Report(fmt.Sprintf("Your uncommitted changes of %s are left out of the sandbox's commits: %s", host.Count(len(users), "file"), host.Some(users)))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/credential/sshsign"
 	"github.com/docker-ralph/docker-ralph/egress"
@@ -39,7 +40,7 @@ const hostname = "sandbox"
 
 // Create implements [lifecycle.Driver].
 func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.Sandbox, error) {
-	if err := checkLocal(d.Host); err != nil {
+	if err := checkLocal(d.Host); err != nil && !spec.Clone {
 		return lifecycle.Sandbox{}, err
 	}
 	if err := checkMounts(spec); err != nil {
@@ -55,7 +56,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err := d.checkEngine(info, spec); err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	user, err := chooseUser(info, spec.User)
+	user, err := chooseUser(info, spec)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
@@ -123,7 +124,11 @@ func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string
 		}
 		mounts = append(mounts, readOnlyBind(spec.SignDir, wire.SignDir))
 	}
-	if spec.Config != "" {
+	switch {
+	case spec.Config == "":
+	case spec.Clone: // see [Driver.CopyConfig]
+		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: wire.ConfigPoint, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: l}})
+	default:
 		if err := agentconfig.MakeShown(spec.Config); err != nil {
 			return nil, err
 		}
@@ -202,7 +207,7 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		// An anonymous volume is removed with the container.
 		{Type: mount.TypeVolume, Target: userimage.Home, VolumeOptions: &mount.VolumeOptions{Labels: l}},
 	}
-	for _, dir := range append([]string{spec.Root}, spec.Mounts...) {
+	for _, dir := range hostDirs(spec) {
 		mounts = append(mounts, mount.Mount{
 			Type: mount.TypeBind, Source: dir, Target: dir,
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
@@ -233,6 +238,17 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 	return host
 }
 
+// Remote reports whether the engine at an address cannot mount directories of this machine.
+func Remote(host string) bool { return checkLocal(host) != nil }
+
+// hostDirs are the directories of the host that a sandbox can write to.
+func hostDirs(spec lifecycle.Spec) []string {
+	if spec.Clone {
+		return nil
+	}
+	return append([]string{spec.Root}, spec.Mounts...)
+}
+
 // checkLocal rejects remote engines, which cannot mount the worktree.
 func checkLocal(host string) error {
 	u, err := url.Parse(host)
@@ -248,7 +264,7 @@ func checkLocal(host string) error {
 			return nil
 		}
 	}
-	return hint.Wrap(fmt.Errorf("the engine at %s is remote and cannot mount the worktree", host), `select a local engine with "docker context use" or "docker --context NAME ralph ..."`)
+	return hint.Wrap(fmt.Errorf("the engine at %s is remote and cannot mount the worktree", host), "set %s to %q or %q", config.KeyWorkspace, config.WorkspaceClone, config.WorkspaceAuto)
 }
 
 // explainCreate explains an error of the engine.

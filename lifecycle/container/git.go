@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 const gitPrivate = "private"
@@ -26,7 +27,11 @@ const gitPrivate = "private"
 // commits, it outlives the sandbox, and the next one of that name uses it.
 func gitVolume(sandbox string) string { return "ralph-git-" + sandbox }
 
-// createGit ensures that the sandbox's git volume exists.
+// cloneVolume returns the name of the volume with a clone's working tree, which exists
+// together with the git volume.
+func cloneVolume(sandbox string) string { return "ralph-clone-" + sandbox }
+
+// createGit ensures that the sandbox's git volume exists, and the one with its clone.
 func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[string]string) (*gitsync.Layout, error) {
 	if spec.Git == nil {
 		return nil, nil
@@ -36,23 +41,29 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 		return nil, err
 	}
 	l[labelGit] = gitPrivate
-	name := gitVolume(spec.Name)
-	if gitsync.Saved(d.StateDir, spec.Name) {
+	if err := d.createGitVolume(ctx, spec.Name, gitVolume(spec.Name), RoleGit, l); err != nil {
+		return nil, err
+	}
+	if own.Worktree != "" {
+		return own, d.createGitVolume(ctx, spec.Name, cloneVolume(spec.Name), RoleClone, l)
+	}
+	return own, nil
+}
+
+func (d *Driver) createGitVolume(ctx context.Context, sandbox, name, role string, l map[string]string) error {
+	if gitsync.Saved(d.StateDir, sandbox) {
 		// Its commits are saved. It stays if it is in use.
 		_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-			return nil, fmt.Errorf("removing the volume %s: %w", name, err)
+			return fmt.Errorf("removing the volume %s: %w", name, err)
 		}
 	}
 	of := maps.Clone(l)
-	of[engine.LabelRole] = RoleGit
+	of[engine.LabelRole] = role
 	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: of}); err != nil {
-		return nil, fmt.Errorf("creating the volume %s: %w", name, err)
+		return fmt.Errorf("creating the volume %s: %w", name, err)
 	}
-	if err := d.checkGitVolume(ctx, name, of); err != nil {
-		return nil, err
-	}
-	return own, nil
+	return d.checkGitVolume(ctx, name, of)
 }
 
 // checkGitVolume rejects a volume of another scope, worktree or user.
@@ -61,7 +72,7 @@ func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[strin
 	if err != nil {
 		return fmt.Errorf("inspecting the volume %s: %w", name, err)
 	}
-	for _, label := range []string{engine.LabelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser} {
+	for _, label := range []string{engine.LabelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser, labelWorkspace} {
 		has := res.Volume.Labels[label]
 		if label == labelWorktree && isGone(has) {
 			continue // moved: the content does not depend on the path
@@ -111,8 +122,8 @@ func (d *Driver) fillGit(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	return nil
 }
 
-func gitMount(sandbox, target string) mount.Mount {
-	return mount.Mount{Type: mount.TypeVolume, Source: gitVolume(sandbox), Target: target, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
+func volumeMount(name, target string) mount.Mount {
+	return mount.Mount{Type: mount.TypeVolume, Source: name, Target: target, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 }
 
 // gitMounts returns the mounts over the worktree's git directory.
@@ -129,10 +140,13 @@ func gitMounts(sandbox string, own *gitsync.Layout) []mount.Mount {
 	mounts := []mount.Mount{
 		// With a read-only root file system, the engine only writes to volumes.
 		{Type: mount.TypeVolume, Target: path.Dir(own.Folder), VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
-		gitMount(sandbox, own.Folder),
+		volumeMount(gitVolume(sandbox), own.Folder),
+	}
+	if own.Worktree != "" {
+		mounts = append(mounts, volumeMount(cloneVolume(sandbox), wire.CloneDir), volumeMount(cloneVolume(sandbox), own.Worktree))
 	}
 	for _, dir := range own.Over {
-		mounts = append(mounts, gitMount(sandbox, dir))
+		mounts = append(mounts, volumeMount(gitVolume(sandbox), dir))
 	}
 	for _, file := range own.GitFileOver {
 		mounts = append(mounts, bind(own.GitFile, file, true))
@@ -155,17 +169,15 @@ func (d *Driver) removeGit(ctx context.Context, sb lifecycle.Sandbox) error {
 	if !sb.Private || !gitsync.Saved(d.StateDir, sb.Name) {
 		return nil
 	}
-	_, err := d.API.VolumeRemove(ctx, gitVolume(sb.Name), client.VolumeRemoveOptions{})
-	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing the volume %s: %w", gitVolume(sb.Name), err)
-	}
-	return gitsync.Forget(d.StateDir, sb.Name)
+	return d.RemoveGit(ctx, sb.Name)
 }
 
-// RemoveGit removes the git volume of a sandbox, with unfetched commits.
+// RemoveGit removes the git volume of a sandbox, with unfetched commits, and its clone.
 func (d *Driver) RemoveGit(ctx context.Context, sandbox string) error {
-	if err := d.RemoveVolume(ctx, gitVolume(sandbox)); err != nil {
-		return err
+	for _, name := range []string{gitVolume(sandbox), cloneVolume(sandbox)} {
+		if err := d.RemoveVolume(ctx, name); err != nil {
+			return err
+		}
 	}
 	return gitsync.Forget(d.StateDir, sandbox)
 }

@@ -137,8 +137,11 @@ func (d *Driver) warnAboutRoot(user string, mode egress.Mode) {
 
 // chooseUser returns the UID:GID of commands in the sandbox, so that files in bind
 // mounts belong to the invoking user.
-func chooseUser(info system.Info, user lifecycle.User) (string, error) {
+func chooseUser(info system.Info, spec lifecycle.Spec) (string, error) {
+	user := spec.User
 	switch {
+	case spec.Clone:
+		return fmt.Sprintf("%d:%d", user.UID, user.GID), nil
 	case rootless(info):
 		// UID 0 in the container is the user on the host.
 		return "0:0", nil

@@ -43,6 +43,7 @@ const (
 	roleProxy   = "proxy"
 	roleSockets = "sockets"
 	RoleGit     = "git"
+	RoleClone   = "clone"
 	RoleCache   = "cache"
 )
 

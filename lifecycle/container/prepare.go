@@ -85,9 +85,12 @@ func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verified) error {
 	last, _ := d.lastMarker(sb.Name)
-	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: v.run, ProxyConfig: v.proxyConfig, Folder: folderID(sb.Root), Root: sb.Root, Scope: sb.Scope}
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: v.run, ProxyConfig: v.proxyConfig, Root: sb.Root, Scope: sb.Scope}
 	if last.ID == sb.ID {
 		m.Limits = last.Limits
+	}
+	if !sb.Clone {
+		m.Folder = folderID(sb.Root)
 	}
 	if v.run != "" {
 		program, err := guestbin.Egress(p.Arch())

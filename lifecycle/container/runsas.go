@@ -14,5 +14,5 @@ func RunsAs(ctx context.Context, api engine.API, user lifecycle.User) (string, e
 	if err != nil {
 		return "", err
 	}
-	return chooseUser(info, user)
+	return chooseUser(info, lifecycle.Spec{User: user})
 }

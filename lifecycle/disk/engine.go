@@ -38,7 +38,7 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 	if box := inv.sandboxItem(r.Sandbox); box != nil {
 		item.sandbox, item.Repository, item.Path = box.Name, box.Repository, box.Path
 		item.Reclaimable, item.Reason = box.Reclaimable, box.Reason
-		if box.Size != nil && r.Size != nil && r.Role == container.RoleGit {
+		if box.Size != nil && r.Size != nil && (r.Role == container.RoleGit || r.Role == container.RoleClone) {
 			*box.Size -= *r.Size // counted here
 		}
 		return item
@@ -54,7 +54,7 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 			item.Reclaimable, item.Reason = true, doesNotExist(r.Root)
 			item.remove = func(ctx context.Context) error { return inv.driver.RemoveVolume(ctx, r.Name) }
 		}
-	case r.Role == container.RoleGit && inv.gone(r.Worktree) && inv.isOwn(r.Sandbox):
+	case (r.Role == container.RoleGit || r.Role == container.RoleClone) && inv.gone(r.Worktree) && inv.isOwn(r.Sandbox):
 		item.Path = r.Worktree
 		if !inv.discard && !gitsync.Saved(inv.host.StateDir, r.Sandbox) {
 			item.Reason = onlyCopy

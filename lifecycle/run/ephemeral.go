@@ -17,7 +17,7 @@ import (
 // first; if that fails, the next command tries again.
 func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, fetched bool) error {
 	ctx = context.WithoutCancel(ctx)
-	if !fetched {
+	if !fetched || sb.Clone { // what is not committed
 		if err := t.save(h)(ctx, sb); err != nil {
 			return err
 		}

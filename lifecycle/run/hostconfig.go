@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
 // hostConfig reads the user's agent settings for a command that starts an agent.
@@ -54,6 +55,9 @@ func stageConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox
 		return nil, nil
 	}
 	name, err := stage(ctx, staging, files)
+	if d, is := r.Driver.(*container.Driver); is && sb.Clone && err == nil {
+		err = d.CopyConfig(ctx, sb, staging.Shown(), name)
+	}
 	if err != nil {
 		return nil, hint.Wrap(fmt.Errorf("copying your agent settings for the sandbox %s: %w", sb.Name, err), "pass --no-host-config to run without them")
 	}

@@ -62,7 +62,11 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 		}
 	}
 	if t.Kind == config.DriverContainer && commits.WantsPrivate(t.cfg, t.Kind) {
-		if err := commits.Check(ctx, h, t.wt, t.name, opts.Command); err != nil {
+		clone, err := commits.WantsClone(t.cfg, t.Backend)
+		if err == nil {
+			err = commits.Check(ctx, h, t.wt, t.name, opts.Command, clone)
+		}
+		if err != nil {
 			return t, err
 		}
 	}

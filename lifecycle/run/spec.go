@@ -14,12 +14,21 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
+// cloneUser is the user of agent images, whom all files of a clone belong to.
+var cloneUser = lifecycle.User{UID: 1000, GID: 1000}
+
 // spec derives the spec of the sandbox.
 func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (lifecycle.Spec, error) {
 	name := at.name
+	clone, err := commits.WantsClone(cfg, at.Backend)
+	if err != nil {
+		return lifecycle.Spec{}, err
+	}
 	var user lifecycle.User // a microVM maps users itself
-	if at.Kind == config.DriverContainer {
-		var err error
+	switch {
+	case clone:
+		user = cloneUser
+	case at.Kind == config.DriverContainer:
 		if user, err = host.InvokingUser(wt.Root); err != nil {
 			return lifecycle.Spec{}, err
 		}
@@ -43,6 +52,7 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 		Agent:     cfg.Agent.Name,
 		Image:     at.Image,
 		Private:   commits.WantsPrivate(cfg, at.Kind),
+		Clone:     clone,
 		Resources: limits,
 		User:      user,
 		Version:   h.Version,
@@ -51,6 +61,11 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 	}
 	if at.Kind == config.DriverContainer {
 		spec.Cache = cmp.Or(wt.MainRoot, wt.CommonDir)
+	}
+	switch {
+	case clone:
+		spec.Mounts, spec.Probe = nil, ""
+	case at.Kind == config.DriverContainer:
 		if err := shadowModules(&spec, cfg); err != nil {
 			return lifecycle.Spec{}, err
 		}

@@ -1,0 +1,345 @@
+package gitsync
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire"
+)
+
+// A clone is a sandbox with files of its own: its git directory has the objects, and a
+// second volume has the working tree. Nothing of the host is mounted. A push sends what
+// is new as a thin pack and checks it out there; a fast-forward checks the sandbox's
+// commits out here, but never over changes that are not committed.
+
+// AsClone returns the repository for a sandbox that has a clone of the worktree.
+func (r *Repo) AsClone() *Repo {
+	with := *r
+	with.clone = true
+	return &with
+}
+
+// WithProgress returns the repository with a function that is called while objects are
+// sent to the sandbox, with the number of bytes so far.
+func (r *Repo) WithProgress(sent func(bytes int64)) *Repo {
+	with := *r
+	with.sent = sent
+	return &with
+}
+
+// cloneLayout is the layout of a clone: the volumes of its git directory and of its
+// working tree.
+func (r *Repo) cloneLayout() *Layout {
+	return &Layout{Folder: Folder, Over: []string{filepath.Join(r.git.Root, ".git")}, Worktree: r.git.Root, Fill: r.Fill}
+}
+
+// fillClone writes a git directory without commits: [Repo.Push] sends them.
+func (r *Repo) fillClone(ctx context.Context, a *archive, branch string) error {
+	if err := r.save(state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}); err != nil {
+		return err
+	}
+	a.directory(path.Base(wire.CloneDir))
+	if err := r.fillFiles(ctx, a, branch, nil); err != nil {
+		return err
+	}
+	if branch == "" { // only agents need a branch
+		branch = ".invalid"
+	}
+	a.file("HEAD", []byte("ref: refs/heads/"+branch+"\n"))
+	return a.close()
+}
+
+// pushCloneScript is pushScript for a clone. Its input are the updates of other refs, an
+// empty line and, if its fifth argument is not empty, a pack. With a sixth one, files are
+// skipped in commits. The branch moves last: a push that was interrupted is repeated. What
+// the sandbox has not committed, and is in the way, becomes a stash.
+const pushCloneScript = plainGit + `set -e
+updates=$(while IFS= read -r line && [ -n "$line" ]; do printf '%s\n' "$line"; done)
+[ -z "$5" ] || git index-pack --stdin --fix-thin >/dev/null
+printf '%s\n' "$updates" | sed '/^$/d' | git update-ref --stdin || :
+[ -z "$6" ] || git ls-files -v | sed -n 's/^S //p' | git update-index --no-skip-worktree --stdin
+if [ -z "$3" ]; then git read-tree --empty
+elif [ -z "$2" ]; then git read-tree --reset -u "$3"
+else git read-tree -m -u "$2" "$3" 2>/dev/null || {
+	` + stashCommand + `
+	git read-tree --reset -u "$3"
+}
+fi
+[ -z "$3" ] || git update-ref -m 'ralph: from your branch' "refs/heads/$1" "$3" "$4"
+git symbolic-ref HEAD "refs/heads/$1"
+git update-index -q --refresh || :
+`
+
+const stashCommand = `git -c user.name=ralph -c user.email=ralph@localhost stash push -q --include-untracked -m 'uncommitted changes'`
+
+// stashScript saves what is not committed, if there is anything.
+const stashScript = plainGit + `git rev-parse -q --verify HEAD >/dev/null || exit 0
+[ -z "$(git status --porcelain --ignore-submodules=all)" ] || ` + stashCommand + `
+`
+
+// restoreScript completes a git directory that was restored: its input is that of
+// pushCloneScript; files stay as they are. Its argument is the branch.
+const restoreScript = plainGit + `set -e
+updates=$(while IFS= read -r line && [ -n "$line" ]; do printf '%s\n' "$line"; done)
+git index-pack --stdin --fix-thin >/dev/null
+printf '%s\n' "$updates" | git update-ref --stdin
+git symbolic-ref HEAD "refs/heads/$1"
+if git rev-parse -q --verify HEAD >/dev/null; then git read-tree HEAD; fi
+git update-index -q --refresh || :
+`
+
+// SaveUncommitted stashes what is not committed in a clone, so that a fetch gets it.
+func (r *Repo) SaveUncommitted(ctx context.Context, sh Shell) error {
+	if err := sh(ctx, stashScript, nil, nil, io.Discard); err != nil {
+		return fmt.Errorf("saving uncommitted changes of the sandbox %s: %w", r.name, err)
+	}
+	return nil
+}
+
+// pushClone moves a clone to where the user's repository is.
+func (r *Repo) pushClone(ctx context.Context, sh Shell, st *state, branch, index, tip, old, updates string) error {
+	config, err := r.git.Config(ctx)
+	if err != nil {
+		return err
+	}
+	filtered, err := r.git.Filtered(ctx, config)
+	if err != nil {
+		return err
+	}
+	skips := ""
+	if len(filtered) > 0 {
+		skips = "skip"
+	}
+	wanted := []string{tip}
+	for line := range strings.Lines(updates) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == "update" {
+			wanted = append(wanted, f[2])
+		}
+	}
+	pack, err := r.pack(ctx, st, wanted)
+	if err != nil {
+		return err
+	}
+	return r.send(ctx, sh, pushCloneScript, []string{branch, index, tip, old, pack.what(), skips}, updates, pack)
+}
+
+// pack are objects that the sandbox lacks.
+type pack struct{ revs string }
+
+func (p pack) what() string {
+	if p.revs == "" {
+		return ""
+	}
+	return "pack"
+}
+
+// pack returns the objects of commits that the sandbox lacks.
+func (r *Repo) pack(ctx context.Context, st *state, wanted []string) (pack, error) {
+	known := map[string]bool{st.Synced: true}
+	for _, refs := range []map[string]string{st.Pushed, st.Tips} {
+		for _, oid := range refs {
+			known[oid] = true
+		}
+	}
+	delete(known, "")
+	slices.Sort(wanted)
+	wanted = slices.DeleteFunc(slices.Compact(wanted), func(oid string) bool { return oid == "" || known[oid] })
+	if len(wanted) == 0 {
+		return pack{}, nil
+	}
+	var input strings.Builder
+	for oid := range known {
+		_, _ = fmt.Fprintln(&input, oid)
+	}
+	out, err := r.git.Output(ctx, strings.NewReader(input.String()), "cat-file", "--batch-check=%(objectname) %(objecttype)")
+	if err != nil {
+		return pack{}, fmt.Errorf("searching for the sandbox's commits: %w", err)
+	}
+	revs := strings.Join(wanted, "\n") + "\n"
+	for line := range strings.Lines(string(out)) {
+		if oid, kind, _ := strings.Cut(strings.TrimSpace(line), " "); kind != "missing" { // removed by gc
+			revs += "^" + oid + "\n"
+		}
+	}
+	return pack{revs}, nil
+}
+
+// send runs a script with updates of refs and a pack as its input.
+func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string, updates string, p pack) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pr, pw := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(pw, updates+"\n")
+		if err == nil && p.revs != "" {
+			err = r.git.Stream(ctx, strings.NewReader(p.revs), &counter{to: pw, sent: r.sent}, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
+		}
+		_ = pw.CloseWithError(err)
+		packed <- err
+	}()
+	err := sh(ctx, script, args, pr, io.Discard)
+	if err != nil {
+		cancel()
+	}
+	_ = pr.CloseWithError(io.ErrClosedPipe)
+	if packErr := <-packed; packErr != nil && err == nil {
+		err = packErr
+	}
+	return err
+}
+
+// counter reports how much was written.
+type counter struct {
+	to   io.Writer
+	sent func(int64)
+	n    int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.to.Write(p)
+	if c.n += int64(n); c.sent != nil {
+		c.sent(c.n)
+	}
+	return n, err
+}
+
+// restoreClone sends the objects of refs to a git directory that was restored.
+func (r *Repo) restoreClone(ctx context.Context, sh Shell, branch string, refs map[string]string) error {
+	var updates, revs strings.Builder
+	for ref, oid := range refs {
+		_, _ = fmt.Fprintf(&updates, "update %s %s\n", ref, oid)
+		_, _ = fmt.Fprintln(&revs, oid)
+	}
+	if revs.Len() == 0 {
+		return nil
+	}
+	return r.send(ctx, sh, restoreScript, []string{branch}, updates.String(), pack{revs.String()})
+}
+
+// checkoutTimeout bounds checking out the sandbox's commits.
+const checkoutTimeout = 10 * time.Minute
+
+// inTheWay finds the file in a message of git read-tree.
+var inTheWay = lazyregexp.New(`(?m)^error: (?:Entry|Untracked working tree file|Your local changes to the following files would be overwritten by [a-z ]*:\n\t)'?([^'\n]+)'?`)
+
+// checkoutChanges brings the user's files and index from one commit to another. A file of
+// the user that would be overwritten is a conflict, and nothing has changed then. Files
+// that an interrupted checkout has written are recognized by their content.
+func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexChange {
+	return func(ctx context.Context, edit indexEdit) (*Conflict, func() error, error) {
+		config, err := r.git.Config(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		index, err := r.git.Index(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		written, conflicting := r.compareFiles(index, changes, len(to))
+		if conflicting != "" {
+			return &Conflict{Kind: fileInTheWay, Detail: conflicting}, nil, nil
+		}
+		g := r.git.WithoutFilters(config).With("GIT_INDEX_FILE=" + edit.temp)
+		g.Timeout = checkoutTimeout
+		if _, err := g.InWorktree(ctx, "update-index", "-q", "--refresh"); err != nil && !gitrepo.SaysNo(err) {
+			return nil, nil, fmt.Errorf("updating the index: %w", err)
+		}
+		if len(written) > 0 {
+			if _, err := g.Output(ctx, strings.NewReader(strings.Join(written, "")), "update-index", "-z", "--add", "--index-info"); err != nil {
+				return nil, nil, fmt.Errorf("updating the index: %w", err)
+			}
+		}
+		if from == "" {
+			from = hostgit.EmptyTree(len(to))
+		}
+		readTree := func(from, to string) error {
+			_, err := g.InWorktree(ctx, "read-tree", "-m", "-u", from, to)
+			return err
+		}
+		if err = readTree(from, to); err == nil {
+			return nil, func() error { return readTree(to, from) }, nil
+		}
+		if failed, is := errors.AsType[*gitrepo.GitError](err); is {
+			if m := inTheWay().FindStringSubmatch(failed.Stderr); m != nil {
+				return &Conflict{Kind: fileInTheWay, Detail: m[1]}, nil, nil
+			}
+		}
+		return nil, nil, fmt.Errorf("checking out the sandbox's commits: %w", err)
+	}
+}
+
+// compareFiles returns lines for update-index about files that have their new content
+// already, and a file that is not tracked where a new one has to be.
+func (r *Repo) compareFiles(index []hostgit.Entry, changes []hostgit.Change, format int) (written []string, conflicting string) {
+	tracked := make(map[string]hostgit.Entry, len(index))
+	for _, e := range index {
+		tracked[e.Path] = e
+	}
+	for _, c := range changes {
+		e, is := tracked[c.Path]
+		switch {
+		case c.Deleted() || is && e.OID == c.NewID:
+			continue
+		case is && e.OID != c.OldID, e.Tag == 'S':
+			continue // read-tree decides
+		case r.git.BlobID(c.Path, format) == c.NewID:
+			written = append(written, fmt.Sprintf("%s %s\t%s\x00", c.NewMode, c.NewID, c.Path))
+		case !is:
+			if path := r.untracked(tracked, c.Path); path != "" {
+				return nil, path
+			}
+		}
+	}
+	return written, ""
+}
+
+// untracked returns what is at the path of a new file, or at that of one of its
+// directories, and not tracked; empty for nothing. read-tree would remove ignored files.
+func (r *Repo) untracked(tracked map[string]hostgit.Entry, path string) string {
+	for i := range len(path) + 1 {
+		if i < len(path) && path[i] != '/' {
+			continue
+		}
+		at := path[:i]
+		info, err := os.Lstat(filepath.Join(r.git.Root, filepath.FromSlash(at)))
+		if err != nil {
+			return ""
+		}
+		if _, is := tracked[at]; !is && (i == len(path) || !info.IsDir()) {
+			return at
+		}
+	}
+	return ""
+}
+
+// uncommittedHere lists the user's uncommitted files, which a clone does not have.
+func (r *Repo) uncommittedHere(ctx context.Context) ([]string, error) {
+	config, err := r.git.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out, err := r.git.WithoutFilters(config).InWorktree(ctx, "status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames")
+	if err != nil {
+		return nil, fmt.Errorf("listing uncommitted changes in %s: %w", r.git.Root, err)
+	}
+	var paths []string
+	for line := range bytes.SplitSeq(out, []byte{0}) {
+		if len(line) > 3 {
+			paths = append(paths, string(line[3:]))
+		}
+	}
+	return paths, nil
+}
