@@ -144,7 +144,7 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 	if err != nil {
 		return err
 	}
-	if refs != nil {
+	if refs != nil && !r.clone {
 		var packed strings.Builder
 		for _, name := range slices.Sorted(maps.Keys(refs)) {
 			_, _ = fmt.Fprintf(&packed, "%s %s\n", refs[name], name)

@@ -80,7 +80,19 @@ func conflictSetups() map[Kind][]func(w *fixture, commit func()) {
 		diverged: {
 			func(w *fixture, commit func()) { commit(); user(w, "b.txt") },
 			func(w *fixture, commit func()) { w.commit("a.txt", "agent's\n"); commit(); user(w, "a.txt") },
+			func(w *fixture, commit func()) {
+				w.commit("a.txt", "agent's\n")
+				commit()
+				user(w, "a.txt")
+				w.repo = w.repo.AsClone()
+			},
 		},
+		fileInTheWay: {func(w *fixture, commit func()) {
+			w.commit("a.txt", "agent's\n")
+			commit()
+			w.write("a.txt", "user's\n")
+			w.repo = w.repo.AsClone()
+		}},
 		movedBack: {func(w *fixture, commit func()) {
 			w.commit("a.txt", "one\n")
 			w.fetch()

@@ -90,7 +90,7 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 		script = backupScript + script
 	}
 	if r.clone {
-		err = r.refill(ctx, &st, sh, script, nil)
+		err = r.refill(ctx, &st, sh, script, map[string]string{})
 		if err == nil {
 			err = r.restoreClone(ctx, sh, st.Branch, refs)
 		}

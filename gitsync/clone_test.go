@@ -1,0 +1,308 @@
+package gitsync
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire"
+)
+
+// cloned is a fixture whose sandbox has a clone of the worktree.
+type cloned struct {
+	*fixture
+	work string // the sandbox's working tree
+	sent int64  // bytes of objects in the last push
+}
+
+func newClone(t testing.TB, w *fixture) *cloned {
+	t.Helper()
+	c := &cloned{fixture: w, work: filepath.Join(w.dir, filepath.Base(wire.CloneDir))}
+	w.openRepo()
+	w.repo = w.repo.AsClone().WithProgress(func(bytes int64) { c.sent = bytes })
+	assert.NilError(t, w.repo.Check(t.Context()))
+	w.fill()
+	return c
+}
+
+// sh is the Shell of the sandbox.
+func (c *cloned) sh(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.work, stdin, stdout, &stderr
+	cmd.Env = append(c.env(), "GIT_DIR="+c.gitDir, "GIT_WORK_TREE="+c.work)
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return &ScriptError{Code: exit.ExitCode(), Stderr: stderr.String()}
+	}
+	return err
+}
+
+func (c *cloned) inSandbox(script string) string {
+	c.t.Helper()
+	var out strings.Builder
+	assert.NilError(c.t, c.sh(c.t.Context(), "set -e\n"+script, nil, nil, &out))
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+func (c *cloned) push() Result {
+	c.t.Helper()
+	c.sent = 0
+	res, err := c.repo.Push(c.t.Context(), c.sh)
+	assert.NilError(c.t, err)
+	assert.NilError(c.t, c.repo.MarkDirty(c.t.Context()))
+	return res
+}
+
+func (c *cloned) fetch() Result {
+	c.t.Helper()
+	res, err := c.repo.Fetch(c.t.Context(), c.sh, true)
+	assert.NilError(c.t, err)
+	return res
+}
+
+func (c *cloned) read(name string) string {
+	c.t.Helper()
+	content, err := os.ReadFile(filepath.Join(c.root, name))
+	assert.NilError(c.t, err)
+	return string(content)
+}
+
+// Both sides get each other's commits with their files, and send only what is new.
+func TestClone(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.write("big.bin", strings.Repeat("random enough ", 1<<12)+c.dir)
+	c.git("add", "-A")
+	c.git("commit", "-q", "-m", "big")
+	c.git("tag", "v1")
+	c.push()
+	assert.Equal(t, c.inSandbox("cat a.txt dir/c.txt; git status --porcelain; git log --format=%s; git tag; git fsck"), "a\nc\nbig\nfirst\nv1")
+
+	c.inSandbox("echo new > dir/new.txt; git rm -q b.txt; echo more >> a.txt; ln -s a.txt link; git add -A; git commit -qm agent")
+	res := c.fetch()
+	assert.Equal(t, res.Commits, 1)
+	c.assertClean()
+	assert.Equal(t, c.git("log", "-1", "--format=%s"), "agent")
+	assert.Equal(t, c.read("a.txt")+c.read("dir/new.txt")+c.read("link"), "a\nmore\nnew\na\nmore\n")
+	_, err := os.Stat(filepath.Join(c.root, "b.txt"))
+	assert.Assert(t, os.IsNotExist(err))
+
+	c.push()
+	assert.Equal(t, c.sent, int64(0), "the sandbox has all objects")
+	c.write("a.txt", "the user's\n")
+	c.git("commit", "-qam", "user")
+	c.push()
+	assert.Assert(t, c.sent > 0 && c.sent < 1000, "%d bytes", c.sent)
+	assert.Equal(t, c.inSandbox("cat a.txt; git status --porcelain; git log -1 --format=%s"), "the user's\nuser")
+	_, done, err := c.repo.PushUnchanged(t.Context(), c.sh)
+	assert.NilError(t, err)
+	assert.Assert(t, !done, "it may have commits")
+	c.fetch()
+	_, done, err = c.repo.PushUnchanged(t.Context(), c.sh)
+	assert.NilError(t, err)
+	assert.Assert(t, done)
+}
+
+// What the agent has not committed stays in the sandbox, or in a stash if it is in the way.
+func TestCloneKeepsUncommittedChanges(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.write("unfinished.txt", "user's\n")
+	res := c.push()
+	assert.DeepEqual(t, res.Uncommitted, []string{"unfinished.txt"})
+
+	c.inSandbox("echo agent >> a.txt; echo agent > other.txt")
+	c.write("b.txt", "user\n")
+	c.git("commit", "-qm", "user", "b.txt")
+	c.push()
+	assert.Equal(t, c.inSandbox("cat a.txt b.txt other.txt"), "a\nagent\nuser\nagent")
+
+	c.write("a.txt", "user\n")
+	c.git("commit", "-qm", "in the way", "a.txt")
+	c.push()
+	assert.Equal(t, c.inSandbox("cat a.txt; git status --porcelain; git show stash:a.txt; git show stash^3:other.txt"), "user\na\nagent\nagent")
+
+	c.inSandbox("echo last > last.txt")
+	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
+	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
+	c.fetch()
+	assert.Equal(t, c.git("show", c.repo.Prefix()+"/"+stashRef+"^3:last.txt"), "last")
+	assert.Equal(t, c.git("for-each-ref", "--format=%(refname)", c.repo.Prefix()+"/"+stashRef+"*"),
+		c.repo.Prefix()+"/@stash\n"+c.repo.Prefix()+"/@stash-"+c.inSandbox("git rev-parse stash@{1}"))
+	assert.Equal(t, c.read("unfinished.txt"), "user's\n")
+}
+
+// A fast-forward never overwrites files that are not committed; it follows once they are
+// out of the way.
+func TestCloneFastForwardKeepsFiles(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, user, agent, file string }{
+		{"changed", "echo mine > a.txt", "echo agent > a.txt", "a.txt"},
+		{"deleted by the agent", "echo mine > a.txt", "git rm -q a.txt", "a.txt"},
+		{"staged", "echo mine > a.txt; git add a.txt", "echo agent > a.txt", "a.txt"},
+		{"untracked", "echo mine > new.txt", "echo agent > new.txt", "new.txt"},
+		{"ignored", "echo mine > secret.env; mkdir .git/info; echo '*.env' > .git/info/exclude", "echo agent > secret.env; git add -f secret.env", "secret.env"},
+		{"ignored directory", "mkdir -p x.env; echo mine > x.env/y; mkdir .git/info; echo '*.env' > .git/info/exclude", "echo agent > x.env; git add -f x.env", "x.env/y"},
+		{"ignored file in the place of a directory", "echo mine > x.env; mkdir .git/info; echo '*.env' > .git/info/exclude", "mkdir x.env; echo agent > x.env/y; git add -f x.env/y", "x.env"},
+		{"link in the place of a directory", "ln -s dir new; echo mine > dir/mine", "mkdir new; echo agent > new/mine", "new/mine"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newClone(t, newRepo(t))
+			c.push()
+			c.run(c.root, nil, "sh", "-ec", tc.user)
+			tip, status := c.tip("main"), c.git("status", "--porcelain", "--ignored")
+			c.inSandbox("echo more > harmless.txt; " + tc.agent + "; git add -A; git commit -qm agent")
+			res := c.fetch()
+			assert.Assert(t, res.Conflict != nil)
+			assert.Equal(t, res.Conflict.Kind, fileInTheWay, res.Conflict.Error())
+			assert.Equal(t, c.tip("main"), tip)
+			assert.Equal(t, c.git("status", "--porcelain", "--ignored"), status)
+			assert.Equal(t, c.read(tc.file), "mine\n")
+
+			c.run(c.root, nil, "sh", "-ec", "git reset -q; git checkout -q .; git clean -qfdx")
+			assert.Equal(t, c.fetch().Commits, 1)
+			c.assertClean()
+			assert.Equal(t, c.tip("main"), c.inSandbox("git rev-parse HEAD"))
+		})
+	}
+}
+
+// Changes of the user to other files stay, staged or not.
+func TestCloneFastForwardBesideChanges(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.push()
+	c.write("a.txt", "staged\n")
+	c.git("add", "a.txt")
+	c.write("a.txt", "not staged\n")
+	c.write("untracked.txt", "mine\n")
+	c.write("same.txt", "same\n")
+	c.inSandbox("echo agent > b.txt; echo same > same.txt; git add -A; git commit -qm agent")
+	assert.Equal(t, c.fetch().Commits, 1)
+	assert.Equal(t, c.git("status", "--porcelain"), "MM a.txt\n?? untracked.txt")
+	assert.Equal(t, c.read("a.txt")+c.read("b.txt"), "not staged\nagent\n")
+}
+
+// A fast-forward that was interrupted while it wrote files is completed.
+func TestCloneInterruptedFastForward(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.push()
+	tip := c.tip("main")
+	c.inSandbox("echo agent > a.txt; echo new > new.txt; git rm -q b.txt; mkdir -p deep; echo x > deep/x; git add -A; git commit -qm agent")
+	to := c.inSandbox("git rev-parse HEAD")
+	st, err := c.repo.readState()
+	assert.NilError(t, err)
+	st.Pending = &pending{From: tip, To: to, Token: newToken()}
+	assert.NilError(t, c.repo.save(st))
+	assert.NilError(t, c.repo.indexEdit(st.Pending.Token).begin())
+	c.write("a.txt", "agent\n")
+	c.write("deep/x", "x\n")
+	assert.NilError(t, os.Remove(filepath.Join(c.root, "b.txt")))
+
+	assert.Equal(t, c.fetch().Commits, 1)
+	c.assertClean()
+	assert.Equal(t, c.tip("main"), to)
+	assert.Equal(t, c.read("new.txt"), "new\n")
+}
+
+// A push that was interrupted is repeated.
+func TestCloneInterruptedPush(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	cut := errors.New("connection lost")
+	_, err := c.repo.Push(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		if !strings.Contains(script, "index-pack") {
+			return c.sh(ctx, script, args, stdin, stdout)
+		}
+		_ = c.sh(ctx, strings.ReplaceAll(script, "git update-ref -m", "exit 1; git update-ref -m"), args, stdin, stdout)
+		return cut
+	})
+	assert.Assert(t, errors.Is(err, cut))
+	c.push()
+	assert.Equal(t, c.inSandbox("git status --porcelain; git log --format=%s"), "first")
+}
+
+// The git directory of a clone is restored with its objects, and files stay.
+func TestCloneRepair(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.push()
+	c.inSandbox("echo agent > agent.txt; git add -A; git commit -qm agent")
+	c.fetch()
+	c.inSandbox("echo uncommitted > agent.txt; rm -rf \"$GIT_DIR\"/objects \"$GIT_DIR\"/HEAD \"$GIT_DIR\"/refs")
+	_, err := c.repo.Push(t.Context(), c.sh)
+	broken := (*BrokenError)(nil)
+	assert.Assert(t, errors.As(err, &broken), "%v", err)
+	_, _, err = c.repo.Repair(t.Context(), c.sh)
+	assert.NilError(t, err)
+	c.push()
+	assert.Equal(t, c.inSandbox("git fsck 2>&1; git status --porcelain; git log --format=%s"), " M agent.txt\nagent\nfirst")
+	c.inSandbox("git commit -qam 'after the repair'")
+	assert.Equal(t, c.fetch().Commits, 1)
+}
+
+// Repositories of every kind can be cloned, and get commits back.
+func TestCloneOfUnusualRepositories(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, setUp string // run in the user's repository
+		agent       string
+		check       string // in the user's repository
+		init        []string
+	}{
+		{"SHA-256", "true", "echo x > x; git add x; git commit -qm x", "cat x", []string{"--object-format=sha256"}},
+		{"shallow", `git commit -q --allow-empty -m two; git clone -q --depth 1 "file://$PWD" ../shallow; mv .git ../deep; mv ../shallow/.git .git; git remote remove origin`,
+			"test -f \"$GIT_DIR/shallow\"; git log >/dev/null; git fsck; echo x > x; git add x; git commit -qm x", "cat x", nil},
+		{"sparse", "git sparse-checkout set --no-cone dir", "test -e dir/c.txt; test ! -e a.txt; echo x > dir/x; git add dir/x; git commit -qm x; test -z \"$(git status --porcelain)\"",
+			"cat dir/x; test ! -e a.txt", nil},
+		{"submodule", `git clone -q . ../sub; git -c protocol.file.allow=always submodule --quiet add "$PWD/../sub" sub; git commit -qm sub`,
+			"git ls-files -s sub | grep -q ^160000; echo x > x; git add -A; git commit -qm x; git ls-files -s sub | grep -q ^160000", "cat x sub/a.txt", nil},
+		{"filter", `git config filter.up.clean 'tr a-z A-Z'; git config filter.up.smudge 'tr A-Z a-z'; echo '*.up filter=up' > .gitattributes; echo low > f.up; git add -A; git commit -qm f`,
+			"test \"$(cat f.up)\" = LOW; echo x > x; git add -A; git commit -qm x", "cat x f.up", nil},
+		{"odd paths", `printf x > "$(printf 'new\nline')"; printf x > 'sp ace'; printf x > "$(printf '\377')"; printf x > '-rf'; git add -A; git commit -qm odd`,
+			`printf y > "$(printf 'other\nline')"; printf y > 'sp ace'; echo x > x; git add -A; git commit -qm x`, "cat x 'sp ace'", nil},
+		{"empty files and modes", "touch empty; echo '#!' > run; chmod +x run; git add -A; git commit -qm m", "test -x run; echo x > x; chmod +x x; git add -A; git commit -qm x", "cat x; test -x x", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newRepo(t, tc.init...)
+			w.run(w.root, nil, "sh", "-ec", tc.setUp)
+			c := newClone(t, w)
+			c.push()
+			assert.Equal(t, c.inSandbox("git status --porcelain"), "")
+			c.inSandbox(tc.agent)
+			res := c.fetch()
+			assert.Equal(t, res.Commits, 1)
+			assert.Assert(t, is.Contains(c.run(c.root, nil, "sh", "-ec", tc.check), "x"))
+			c.assertClean()
+			c.push()
+			assert.Equal(t, c.inSandbox("git status --porcelain"), "")
+		})
+	}
+}
+
+// A linked worktree is cloned like a main one.
+func TestCloneOfLinkedWorktree(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.git("worktree", "add", "-q", "-b", "feature", filepath.Join(w.dir, "linked"))
+	w.root = filepath.Join(w.dir, "linked")
+	c := newClone(t, w)
+	c.push()
+	c.inSandbox("test \"$(git branch --show-current)\" = feature; echo x > x; git add x; git commit -qm x")
+	assert.Equal(t, c.fetch().Commits, 1)
+	c.assertClean()
+	assert.Equal(t, c.read("x"), "x\n")
+}
