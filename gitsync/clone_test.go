@@ -306,3 +306,39 @@ func TestCloneOfLinkedWorktree(t *testing.T) {
 	c.assertClean()
 	assert.Equal(t, c.read("x"), "x\n")
 }
+
+// Uncommitted changes are sent on request, stay out of the sandbox's commits, and follow
+// those of the user.
+func TestCloneWithChanges(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.repo = c.repo.WithChanges()
+	c.write("a.txt", "user's\n")
+	c.write("new file.txt", "new\n")
+	c.write("staged.txt", "staged\n")
+	c.git("add", "staged.txt")
+	assert.NilError(t, os.Remove(filepath.Join(c.root, "b.txt")))
+	objects := c.git("count-objects", "-v")
+	res := c.push()
+	assert.DeepEqual(t, res.Sent, []string{"a.txt", "b.txt", "new file.txt", "staged.txt"})
+	assert.Equal(t, c.git("count-objects", "-v"), objects, "nothing is left in the user's repository")
+	assert.Equal(t, c.inSandbox("cat a.txt 'new file.txt' staged.txt; ls"), "user's\nnew\nstaged\na.txt\ndir\nnew file.txt\nstaged.txt")
+	c.inSandbox("echo agent > agent.txt; git add -A; git commit -qm agent")
+	assert.Equal(t, c.inSandbox("git diff --name-only HEAD~"), "agent.txt")
+	assert.Equal(t, c.fetch().Commits, 1)
+	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n D b.txt\nA  staged.txt\n?? \"new file.txt\"")
+
+	c.write("a.txt", "changed again\n")
+	assert.NilError(t, os.Remove(filepath.Join(c.root, "new file.txt")))
+	c.git("checkout", "-q", "b.txt")
+	c.git("commit", "-qm", "staged", "staged.txt")
+	res = c.push()
+	assert.DeepEqual(t, res.Sent, []string{"a.txt"})
+	assert.Equal(t, c.inSandbox("cat a.txt; ls; git log -1 --format=%s; git stash list"), "changed again\na.txt\nagent.txt\nb.txt\ndir\nstaged.txt\nstaged")
+
+	// What the agent has done to them is kept.
+	c.inSandbox("echo agent > a.txt")
+	c.git("checkout", "-q", "a.txt")
+	assert.Equal(t, len(c.push().Sent), 0)
+	assert.Equal(t, c.inSandbox("cat a.txt; git show stash:a.txt; git status --porcelain"), "a\nagent")
+}

@@ -43,6 +43,7 @@ type Repo struct {
 	gate       Gate     // nil for none
 	alternates []string // approved ones
 	clone      bool     // the sandbox has a clone of the worktree
+	changes    bool     // the user's uncommitted changes are sent too
 	sent       func(bytes int64)
 
 	idle      bool // no process runs in the sandbox

@@ -72,7 +72,14 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		}
 		res.switchedBack = strings.TrimSpace(output.String())
 	}
+	if err := r.removeChanges(ctx, &st, sh); err != nil {
+		return res, err
+	}
 	if err := r.push(ctx, &st, sh, branch, wasDetached, res); err != nil {
+		return res, err
+	}
+	if r.changes {
+		res.Sent, err = r.sendChanges(ctx, &st, sh)
 		return res, err
 	}
 	res.Uncommitted, err = r.protect(ctx, &st, sh, st.Dirty)
@@ -87,7 +94,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		return Result{}, false, err
 	}
 	defer unlock()
-	if !st.unchanged() {
+	if !st.unchanged() || r.changes {
 		return Result{}, false, nil
 	}
 	if err := r.checkMasked(st); err != nil {
@@ -112,7 +119,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 // out, when its last command ended.
 func (st *state) unchanged() bool {
 	own := "refs/heads/" + st.Branch
-	return st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && len(st.Refused) == 0
+	return st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && len(st.Refused) == 0 && len(st.Sent) == 0
 }
 
 func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res Result) error {

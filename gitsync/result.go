@@ -27,6 +27,8 @@ type Result struct {
 	// Uncommitted are files with uncommitted changes of the user, which the sandbox does
 	// not commit; Changed are those that the command has changed.
 	Uncommitted, Changed []string
+	// Sent are files with uncommitted changes of the user that a clone has got.
+	Sent []string
 	// Repositories are directories of the working tree in which the command has created
 	// a repository.
 	Repositories []string

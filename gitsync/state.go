@@ -34,6 +34,8 @@ type state struct {
 	Pending *pending `json:"pending,omitempty"`
 	// Clone says that the sandbox has a clone of the worktree.
 	Clone bool `json:"clone,omitempty"`
+	// Sent are the user's uncommitted changes that a clone has.
+	Sent []sent `json:"sent,omitempty"`
 	// Masked are the directories of the worktree that the sandbox does not see.
 	Masked []string `json:"masked,omitempty"`
 	// Dirty says that the sandbox may have commits that were not fetched.

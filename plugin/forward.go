@@ -101,6 +101,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		AnyCode:      name == runCommand || name == shellCommand,
 		NoHostConfig: d.options.noHostConfig,
 		RequireClean: d.options.requireClean,
+		WithChanges:  d.options.withChanges,
 	}
 	ctx := cmd.Context()
 	if d.options.dryRun {

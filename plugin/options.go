@@ -30,6 +30,7 @@ type options struct {
 	worktree                   worktreeOptions
 	detach                     bool
 	requireClean, dryRun       bool
+	withChanges                bool
 
 	flags *pflag.FlagSet
 }
@@ -50,6 +51,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.gitToken, "git-token", "", `Access of git to the remote with your token ("none", "read", "write")`)
 	flags.BoolVar(&o.sign, "sign", false, "Sign the agent's commits with your ssh-agent")
 	flags.BoolVar(&o.requireClean, "require-clean", false, "Fail if the worktree has uncommitted changes")
+	flags.BoolVar(&o.withChanges, "with-changes", false, "Send uncommitted changes to a clone, too")
 	flags.BoolVar(&o.noHostConfig, "no-host-config", false, "Do not copy your agent settings into the sandbox")
 	flags.BoolVar(&o.recreate, "recreate", false, "Recreate the sandbox")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Rebuild the agent image and recreate the sandbox")

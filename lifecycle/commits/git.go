@@ -65,7 +65,7 @@ func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command 
 }
 
 // Open opens the private git directory of a container; nil if its spec has none.
-func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec) (*Git, error) {
+func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec, withChanges bool) (*Git, error) {
 	if at.Kind != config.DriverContainer {
 		return nil, nil
 	}
@@ -86,6 +86,9 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	repo = repo.WithAlternates(alternates)
 	if spec.Clone {
 		repo = repo.AsClone().WithProgress(sending(h, spec.Name))
+		if withChanges {
+			repo = repo.WithChanges()
+		}
 	} else {
 		spec.Mounts, spec.Probe = nil, probe(wt.Root)
 	}
@@ -230,6 +233,9 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	ReportSync(g.Host, res)
 	reportUncommitted(g.Host, sb, res.Uncommitted)
+	if n := len(res.Sent); n > 0 {
+		g.Host.Report(fmt.Sprintf("Your uncommitted changes of %s were sent, and are left out of the sandbox's commits: %s", host.Count(n, "file"), host.Some(res.Sent)))
+	}
 	return recreateHint(sb, err)
 }
 

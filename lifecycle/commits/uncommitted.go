@@ -45,7 +45,7 @@ func reportUncommitted(h host.Host, sb lifecycle.Sandbox, users []string) {
 	switch {
 	case len(users) == 0:
 	case sb.Clone:
-		h.Report(fmt.Sprintf("Warning: the sandbox does not have your uncommitted changes of %s: %s", host.Count(len(users), "file"), host.Some(users)))
+		h.Report(fmt.Sprintf("Warning: the sandbox does not have your uncommitted changes of %s: %s\nHint: commit them, or pass --with-changes", host.Count(len(users), "file"), host.Some(users)))
 	default:
 		h.Report(fmt.Sprintf("Your uncommitted changes of %s are left out of the sandbox's commits: %s", host.Count(len(users), "file"), host.Some(users)))
 	}

@@ -24,7 +24,7 @@ type Ready struct {
 // prepare collects what the command needs besides the sandbox.
 func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 	spec := t.spec
-	if r.git, err = commits.Open(ctx, h, t.wt, t.Backend, t.scan, &spec); err != nil {
+	if r.git, err = commits.Open(ctx, h, t.wt, t.Backend, t.scan, &spec, t.opts.WithChanges); err != nil {
 		return r, err
 	}
 	if r.signer, err = signs(ctx, h, t, r.git != nil, &spec); err != nil {

@@ -37,6 +37,8 @@ type Options struct {
 	AnyCode bool
 	// RequireClean refuses a working tree with uncommitted changes.
 	RequireClean bool
+	// WithChanges sends uncommitted changes to a clone.
+	WithChanges bool
 	// NoHostConfig does not copy the user's agent settings.
 	NoHostConfig bool
 

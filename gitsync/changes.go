@@ -1,0 +1,154 @@
+package gitsync
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+)
+
+// WithChanges returns the repository of a clone to which pushes bring the user's
+// uncommitted changes too. They stay uncommitted there, and out of the sandbox's commits.
+func (r *Repo) WithChanges() *Repo {
+	with := *r
+	with.changes = true
+	return &with
+}
+
+// sendChangesScript writes files as in a side commit, without a change to HEAD and the
+// index. Its arguments are the commit that the sandbox is at and the side commit; its input
+// is a line that is not used, an empty one, and a pack. The ref keeps the objects.
+const sendChangesScript = plainGit + `set -e
+while IFS= read -r line && [ -n "$line" ]; do :; done
+git index-pack --stdin --fix-thin >/dev/null
+git update-ref refs/ralph/changes "$2"
+index=$(git rev-parse --git-path index)
+cp "$index" "$index.changes"
+trap 'rm -f "$index.changes"' EXIT
+GIT_INDEX_FILE=$index.changes git read-tree -m -u "$1" "$2"
+git update-index -q --refresh || :
+`
+
+// removeChangesScript is the reverse. Its input is what was sent, for update-index. If the
+// agent has changed those files since, they become a stash.
+const removeChangesScript = plainGit + `set -e
+index=$(git rev-parse --git-path index)
+trap 'rm -f "$index.changes"' EXIT
+: > "$(git rev-parse --git-path info/exclude)"
+git ls-files -v | sed -n 's/^S //p' | git update-index --no-skip-worktree --stdin
+(
+	export GIT_INDEX_FILE="$index.changes"
+	git read-tree HEAD
+	git update-index -z --add --index-info
+	tree=$(git write-tree)
+	git update-index -q --refresh || :
+	git read-tree -m -u "$tree" HEAD 2>/dev/null
+) || ` + stashCommand + `
+git update-index -q --refresh || :
+`
+
+// sent is a change of the user that a clone has.
+type sent struct {
+	Path string `json:"path"`
+	Mode string `json:"mode"` // 0 for a removed file
+	ID   string `json:"id"`
+}
+
+// removeChanges removes changes that were sent to a clone.
+func (r *Repo) removeChanges(ctx context.Context, st *state, sh Shell) error {
+	if len(st.Sent) == 0 {
+		return nil
+	}
+	var input strings.Builder
+	for _, s := range st.Sent {
+		_, _ = fmt.Fprintf(&input, "%s %s\t%s\x00", s.Mode, s.ID, s.Path)
+	}
+	if err := sh(ctx, removeChangesScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
+		return fmt.Errorf("removing earlier changes from the sandbox %s: %w", r.name, err)
+	}
+	st.Sent, st.SkipWorktree, st.Protected = nil, nil, false
+	return r.save(*st)
+}
+
+// sendChanges sends the user's uncommitted changes to a clone at the same commit.
+func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell) (paths []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("sending uncommitted changes to the sandbox %s: %w", r.name, err)
+		}
+	}()
+	objects, err := os.MkdirTemp(filepath.Join(r.stateDir, "git"), r.name+".changes-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(objects) }()
+	if err := r.git.Owner.Chown(objects); err != nil {
+		return nil, err
+	}
+	tip := st.Synced
+	side, changes, err := r.sideCommit(ctx, objects, tip)
+	if err != nil || len(changes) == 0 {
+		return nil, err
+	}
+	st.Sent = nil
+	tracked := map[string]bool{}
+	for _, c := range changes {
+		s := sent{Path: c.Path, Mode: c.NewMode, ID: c.NewID}
+		if c.Deleted() {
+			s.Mode, s.ID = "0", c.OldID
+		}
+		st.Sent = append(st.Sent, s)
+		tracked[c.Path] = !c.Added()
+		paths = append(paths, c.Path)
+	}
+	if err := r.save(*st); err != nil { // before the sandbox has any of them
+		return nil, err
+	}
+	from := *r
+	from.git = r.withObjects(objects)
+	if err := from.send(ctx, sh, sendChangesScript, []string{tip, side}, "", pack{side + "\n^" + tip + "\n"}); err != nil {
+		return nil, err
+	}
+	return paths, r.exclude(ctx, st, sh, slices.Sorted(maps.Keys(tracked)), tracked)
+}
+
+// withObjects adds an object directory, to which git writes.
+func (r *Repo) withObjects(dir string) hostgit.Git {
+	return r.git.With("GIT_OBJECT_DIRECTORY="+dir, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(r.git.CommonDir, "objects"))
+}
+
+// sideCommit commits the working tree on top of a commit, with its objects in a directory
+// that the repository does not read.
+func (r *Repo) sideCommit(ctx context.Context, objects, tip string) (side string, changes []hostgit.Change, err error) {
+	config, err := r.git.Config(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	index := filepath.Join(objects, "index")
+	if err := r.git.Owner.CopyFile(filepath.Join(r.git.GitDir, "index"), index); err != nil && !os.IsNotExist(err) {
+		return "", nil, err
+	}
+	own := *r
+	own.git = r.withObjects(objects)
+	g := own.git.WithoutFilters(config).With("GIT_INDEX_FILE="+index,
+		"GIT_AUTHOR_NAME=docker-ralph", "GIT_AUTHOR_EMAIL=docker-ralph@localhost", "GIT_COMMITTER_NAME=docker-ralph", "GIT_COMMITTER_EMAIL=docker-ralph@localhost")
+	g.Timeout = checkoutTimeout
+	if _, err := g.InWorktree(ctx, "-c", "advice.addEmbeddedRepo=false", "add", "--all"); err != nil {
+		return "", nil, err
+	}
+	tree, err := g.Line(ctx, "write-tree")
+	if err != nil {
+		return "", nil, err
+	}
+	if side, err = g.Line(ctx, "commit-tree", "--no-gpg-sign", "-p", tip, "-m", "uncommitted changes", tree); err != nil {
+		return "", nil, err
+	}
+	changes, err = g.Changes(ctx, tip, side)
+	return side, changes, err
+}
