@@ -1,0 +1,131 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// Sandboxes with a clone of the worktree: they mount nothing of this machine, and the
+// worktree only moves by fast-forward.
+
+// withClone runs a test in a container with a clone of the worktree.
+func withClone(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	onEngines(t, func(t *testing.T, w *world) {
+		w.useClone()
+		test(t, w)
+	})
+}
+
+func (w *world) useClone() {
+	w.setenv("RALPH_GIT", "private")
+	w.setenv("RALPH_WORKSPACE", "clone")
+}
+
+// assertNoHostMounts asserts that no container of the world has a directory of this machine.
+func (w *world) assertNoHostMounts(t *testing.T) {
+	t.Helper()
+	all := w.containers(t)
+	assert.Assert(t, len(all) > 0)
+	for _, c := range all {
+		res, err := w.engine.Client(t).ContainerInspect(context.WithoutCancel(t.Context()), c.ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+		for _, m := range res.Container.Mounts {
+			assert.Equal(t, m.Type, mount.TypeVolume, "%s of %s", m.Destination, c.Names)
+		}
+	}
+}
+
+// A loop in a clone: commits and logs arrive with their files, uncommitted files stay here,
+// and the backlog comes back when the sandbox is removed.
+func TestCloneFromPlanToClean(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "mine.txt"), "not committed\n")
+		w.plan(
+			t,
+			task{ID: "a", Title: "Add a", Steps: []string{"test ! -e mine.txt", "echo a > a.txt && git add a.txt && git commit -qm 'Only a'"}},
+			task{ID: "b", Title: "Add b", Priority: 2, Steps: []string{"echo from the agent && cat a.txt > b.txt && git add b.txt && git commit -qm 'Only b'"}},
+			task{ID: "c", Title: "Left", Priority: 3, Steps: []string{"true"}},
+		)
+		w.assertNoHostMounts(t)
+		res := w.ralph(t, "build", "-n", "2").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox does not have your uncommitted changes of 1 file: mine.txt\n"))
+		assert.Check(t, is.Contains(res.stderr, "2 commits of the sandbox are on your branch main"))
+		assert.Equal(t, w.read(t, "a.txt")+w.read(t, "b.txt"), "a\na\n")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "?? mine.txt")
+		w.assertNoHostMounts(t)
+
+		assert.Check(t, is.Contains(w.ok(t, "logs"), "from the agent"))
+		assert.Check(t, is.Contains(w.ok(t, "status"), "2 done"))
+		_, err := os.Stat(filepath.Join(w.repo, ".ralph", "tasks.db"))
+		assert.Check(t, os.IsNotExist(err), "the sandbox has the backlog")
+
+		w.ok(t, "clean", "--force")
+		assert.Equal(t, len(w.containers(t)), 0)
+		for _, name := range w.volumes(t) {
+			assert.Check(t, strings.HasPrefix(name, "ralph-cache-"), name)
+		}
+		w.setenv("RALPH_WORKSPACE", "live")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done", "c": "open"})
+		w.setenv("RALPH_WORKSPACE", "clone")
+		w.ok(t, "--recreate", "build", "-n", "1")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done", "c": "done"})
+	})
+}
+
+// A file of the user is never overwritten: the branch follows once it is out of the way.
+func TestCloneDoesNotOverwriteFiles(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, ".gitignore"), "*.env\n")
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "ignore")
+		w.write(t, filepath.Join(w.repo, "secret.env"), "mine\n")
+		w.plan(t, task{ID: "a", Title: "Add", Steps: []string{"echo theirs > secret.env && git add -f secret.env && git commit -qm agent"}})
+		res := w.ralph(t, "build", "-n", "1").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, `they would overwrite your "secret.env": your branch main stays where it is`))
+		assert.Equal(t, w.read(t, "secret.env"), "mine\n")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "ignore")
+		assert.NilError(t, os.Rename(filepath.Join(w.repo, "secret.env"), filepath.Join(w.dir, "saved")))
+		w.ok(t, "task", "list")
+		assert.Equal(t, w.read(t, "secret.env"), "theirs\n")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "agent")
+	})
+}
+
+// What is only in the clone is saved before that is removed.
+func TestCloneIsSavedBeforeItIsRemoved(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "mine.txt"), "sent\n")
+		w.ok(t, "--with-changes", "shell", "--", "sh", "-c", "cp mine.txt copied.txt && echo more >> specs/things.md")
+		name := w.sandbox(t).Name
+		w.ok(t, "clean", "--force")
+		assert.Equal(t, w.git(t, "show", "refs/ralph/"+name+"/@stash^3:copied.txt"), "sent")
+		assert.Check(t, is.Contains(w.git(t, "show", "refs/ralph/"+name+"/@stash:specs/things.md"), "more"))
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "?? mine.txt")
+	})
+}
+
+// The user's agent settings are copied, because a clone mounts nothing. The agent cannot
+// change the copy.
+func TestCloneHasAgentSettings(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		image := w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\necho not used\n"})
+		claude := []string{"--agent", "claude", "--image", image, "shell", "--", "sh", "-c"}
+		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "Be brief.\n")
+		script := "cat ~/.claude/CLAUDE.md; ! touch /run/docker-ralph-config/*/.claude/CLAUDE.md 2>/dev/null"
+		assert.Equal(t, w.ok(t, append(claude, script)...), "Be brief.\n")
+		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "Be briefer.\n")
+		assert.Equal(t, w.ok(t, append(claude, script)...), "Be briefer.\n")
+		w.assertNoHostMounts(t)
+	})
+}
