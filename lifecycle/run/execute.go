@@ -201,7 +201,15 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	defer h.detachWhenReady(sb, &p)()
 	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
 	p.Stdout, p.Stderr = stdout, stderr
-	code, err := driver.Exec(context.WithoutCancel(ctx), sb, p)
+	connection, stopWatch := watchConnection(context.WithoutCancel(ctx), driver, sb.Name)
+	code, err := driver.Exec(connection, sb, p)
+	if errors.Is(context.Cause(connection), errNoAnswer) {
+		err = errNoAnswer
+	}
+	stopWatch()
+	if connectionLost(err) && host.IsLoop(command) {
+		code, err = h.rejoin(context.WithoutCancel(ctx), driver, sb, p, err)
+	}
 	if err == nil && (stdout.failed || stderr.failed) && processLimit(ctx, driver, sb) > 0 {
 		err = errNotStarted
 	} else if !errors.Is(err, lifecycle.ErrDetached) {
