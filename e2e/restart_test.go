@@ -219,14 +219,15 @@ func TestEngineRestart(t *testing.T) {
 		r.work(t, "three")
 		e.end(t, syscall.SIGKILL)
 		e.start(t, "--live-restore")
+		r.build.stderr.WaitFor(t, "Connected again: following the loop\n")
 		r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		r.assertBlocked(t, r.tryInContainer(t))
-		res := r.build.wait(t).expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `Error: the engine was restarted: "ralph build" is still running in the background in the sandbox `+r.name+"\n"))
 		w.ok(t, "task", "list")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "three")
 		r.assertAllowed(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		r.agent.run(t, "")
+		res := r.build.wait(t).expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Connected again: following the loop\n"))
 	})
 }
 

@@ -34,6 +34,8 @@ type state struct {
 	Pending *pending `json:"pending,omitempty"`
 	// Clone says that the sandbox has a clone of the worktree.
 	Clone bool `json:"clone,omitempty"`
+	// Released says that a clone has nothing that the host lacks, and may be removed.
+	Released bool `json:"released,omitempty"`
 	// Sent are the user's uncommitted changes that a clone has.
 	Sent []sent `json:"sent,omitempty"`
 	// Masked are the directories of the worktree that the sandbox does not see.
@@ -72,10 +74,10 @@ func statePath(stateDir, name string) string {
 }
 
 // Saved reports whether the user's repository has all commits of a private git
-// directory, which can be removed then.
+// directory, which can be removed then. A clone also has to be released.
 func Saved(stateDir, name string) bool {
 	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
-	return err == nil && st.Tips != nil && !st.Dirty && !st.Held
+	return err == nil && st.Tips != nil && !st.Dirty && !st.Held && (!st.Clone || st.Released)
 }
 
 // Abandon records that the commits of a private git directory are to be discarded.
@@ -166,10 +168,26 @@ func (r *Repo) MarkDirty(ctx context.Context) error {
 	}
 	defer unlock()
 	st, err := r.readState()
-	if err != nil || st.Dirty {
+	if err != nil || st.Dirty && !st.Released {
 		return err
 	}
-	st.Dirty = true
+	st.Dirty, st.Released = true, false
+	return r.save(st)
+}
+
+// SetReleased records whether a clone has nothing that the host lacks: it is released before
+// it is removed, and not any more when a command runs in it.
+func (r *Repo) SetReleased(ctx context.Context, released bool) error {
+	r, unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, err := r.readState()
+	if err != nil || st.Released == released {
+		return err
+	}
+	st.Released = released
 	return r.save(st)
 }
 

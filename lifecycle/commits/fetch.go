@@ -46,9 +46,10 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	return nil
 }
 
-// Fetched reports whether an existing repository has all commits of a container.
+// Fetched reports whether an existing repository has all commits of a container. A clone can
+// have more than commits.
 func Fetched(h host.Host, sb lifecycle.Sandbox) bool {
-	return !sb.Private || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name)
+	return !sb.Private || !sb.Clone && sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name)
 }
 
 // alreadyFetched reports a sandbox that cannot be started without its worktree, but

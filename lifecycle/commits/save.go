@@ -26,6 +26,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
 	if sb.Clone {
+		repo = repo.AsClone()
 		err = repo.SaveUncommitted(ctx, sh)
 	}
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
@@ -42,6 +43,9 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		}
 	}
 	ReportSync(h, res)
+	if sb.Clone && err == nil {
+		err = repo.SetReleased(ctx, true)
+	}
 	return res, lost, err
 }
 

@@ -45,13 +45,14 @@ type isolation struct {
 	network string      // of the sandbox alone; empty for none
 	proxy   netip.Addr
 	agent   netip.Addr    // of the sandbox in its network
+	remote  bool          // the engine is on another machine
 	mounts  []mount.Mount // sockets of the proxy, or a file that names it as the resolver
 }
 
 // isolate creates what the isolation of a sandbox needs. If it fails, it returns what was
 // created.
 func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, error) {
-	i := isolation{mode: spec.Egress.Policy.Mode}
+	i := isolation{mode: spec.Egress.Policy.Mode, remote: Remote(d.Host)}
 	own := d.hasOwnStack(ctx, spec.Runtime)
 	switch {
 	case i.mode == egress.AllowAll && own:
@@ -59,6 +60,8 @@ func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, e
 	case i.mode == egress.AllowAll:
 		_, err := d.listNetworks(ctx)
 		return i, err
+	case own && Remote(d.Host):
+		return i, fmt.Errorf("the runtime %s has its own network stack, which is not supported on another machine", spec.Runtime)
 	case own:
 		n, err := d.createNetwork(ctx, spec, newNetworkName(spec.Name))
 		i.network, i.proxy, i.agent = n.name, n.proxy, n.agent
@@ -81,7 +84,7 @@ func (i isolation) apply(config *container.Config, host *container.HostConfig, l
 	}
 	l[labelEgress] = string(i.mode)
 	host.Sysctls = map[string]string{}
-	if hasIPv6() {
+	if i.remote || hasIPv6() {
 		host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "1"
 	}
 	host.Mounts = append(host.Mounts, i.mounts...)

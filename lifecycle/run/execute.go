@@ -154,6 +154,11 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() 
 	if r.git == nil {
 		return exec()
 	}
+	if sb.Clone {
+		if err := r.git.Repo.SetReleased(ctx, false); err != nil {
+			return 0, err
+		}
+	}
 	if r.opts.Command == host.TaskCommand {
 		if err := r.git.FetchInterrupted(ctx, sb); err != nil {
 			return 0, err
