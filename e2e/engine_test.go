@@ -197,8 +197,7 @@ func (w *world) logGit(t *testing.T) (take func() []string) {
 	w.write(t, log, "")
 	w.write(t, filepath.Join(dir, "git"), fmt.Sprintf("#!/bin/sh\nprintf '%%s\\n' \"$(printf ' %%s' \"$@\" | sed 's/ -c [^ ]*//g')\" >>'%s'\nexec '%s' \"$@\"\n", log, git))
 	assert.NilError(t, os.Chmod(filepath.Join(dir, "git"), 0o755))
-	i := slices.IndexFunc(w.env, func(entry string) bool { return strings.HasPrefix(entry, "PATH=") })
-	w.env[i] = "PATH=" + dir + ":" + strings.TrimPrefix(w.env[i], "PATH=")
+	w.prependPath(dir)
 	return func() []string {
 		content, err := os.ReadFile(log)
 		assert.NilError(t, err)

@@ -38,8 +38,9 @@ const labelPrefix = "io.github.docker-ralph."
 // repository that no other test knows.
 type world struct {
 	engine   engines.Engine
-	driver   string // of the sandboxes
-	fakeDir  string // state directory of the microVM program's fake; empty for containers
+	driver   string    // of the sandboxes
+	fakeDir  string    // state directory of the microVM program's fake; empty for containers
+	endpoint *endpoint // of a remote engine; nil if commands use the engine's socket
 	uid, gid int
 
 	dir    string // holds the rest
@@ -174,6 +175,12 @@ func (w *world) chown(t *testing.T, path string) {
 // setenv sets a variable of the user's environment.
 func (w *world) setenv(name, value string) { w.env = append(w.env, name+"="+value) }
 
+// prependPath puts a directory first on the user's PATH.
+func (w *world) prependPath(dir string) {
+	i := slices.IndexFunc(w.env, func(entry string) bool { return strings.HasPrefix(entry, "PATH=") })
+	w.env[i] = "PATH=" + dir + ":" + strings.TrimPrefix(w.env[i], "PATH=")
+}
+
 // useMinimalSandbox disables the proxy and the private git directory, which tests of
 // other features do not need: a sandbox is one container then.
 func (w *world) useMinimalSandbox() {
@@ -210,8 +217,11 @@ func (w *world) command(name string, args ...string) *exec.Cmd {
 }
 
 // socketGroups is the group that may use the engine's socket, like the group
-// "docker" of many machines.
+// "docker" of many machines. Users of a remote engine are not in it.
 func (w *world) socketGroups() []uint32 {
+	if w.endpoint != nil {
+		return nil
+	}
 	info, err := os.Stat(strings.TrimPrefix(w.engine.Host, "unix://"))
 	if err != nil {
 		return nil
@@ -293,6 +303,19 @@ func (w *world) containers(t *testing.T) []container.Summary {
 	return res.Items
 }
 
+// helperContainers returns the other containers of the world's sandboxes, such as their proxies.
+func (w *world) helperContainers(t *testing.T) []container.Summary {
+	t.Helper()
+	res, err := w.engine.Client(t).ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{All: true, Filters: w.nameFilter()})
+	assert.NilError(t, err)
+	return res.Items
+}
+
+// nameFilter selects what belongs to the world's repository by its name.
+func (w *world) nameFilter() client.Filters {
+	return make(client.Filters).Add("label", labelPrefix+"created-by=docker-ralph").Add("name", strings.ReplaceAll(w.slug, "/", "-"))
+}
+
 // container returns the one container of the world's repository.
 func (w *world) container(t *testing.T) container.InspectResponse {
 	t.Helper()
@@ -324,10 +347,8 @@ func (w *world) removeSandboxes(t *testing.T) {
 func (w *world) removeContainers(t *testing.T) {
 	t.Helper()
 	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
-	ours := make(client.Filters).Add("label", labelPrefix+"created-by=docker-ralph").Add("name", strings.ReplaceAll(w.slug, "/", "-"))
+	ours := w.nameFilter()
 	eventually(t, func() error {
-		proxies, err := api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: ours})
-		assert.NilError(t, err)
 		networks, err := api.NetworkList(ctx, client.NetworkListOptions{Filters: ours})
 		assert.NilError(t, err)
 		var errs []error
@@ -336,7 +357,7 @@ func (w *world) removeContainers(t *testing.T) {
 				errs = append(errs, err)
 			}
 		}
-		for _, c := range append(w.containers(t), proxies.Items...) {
+		for _, c := range append(w.containers(t), w.helperContainers(t)...) {
 			_, err := api.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 			add(err)
 		}

@@ -90,7 +90,7 @@ print_env() {
 		engines+="${engines:+,}$engine=unix://$(engine_socket "$engine")"
 		gateways+="${gateways:+,}$engine=$(engine_gateway "$engine")"
 	done
-	printf 'RALPH_TEST_ENGINES="%s"\nRALPH_TEST_GATEWAYS="%s"\n' "$engines" "$gateways"
+	printf 'RALPH_TEST_ENGINES="%s"\nRALPH_TEST_GATEWAYS="%s"\nRALPH_TEST_SSH="%s"\n' "$engines" "$gateways" "$SSH_TREE"
 }
 
 # Under sudo, keep the caller's cache, PATH and group (SUDO_GID), which may use the sockets.

@@ -7,6 +7,7 @@
 # Environment of the tests:
 #   RALPH_TEST_ENGINES       debian=unix:///…,moby=unix:///…
 #   RALPH_TEST_GATEWAYS      debian=10.213.1.1,moby=10.213.2.1: this machine, as containers see it
+#   RALPH_TEST_SSH           directory of an SSH server, for engines that are reached by ssh://
 #   RALPH_TEST_BASE          image with git, in both engines
 #   RALPH_TEST_CLAUDE_BASE   the same with the real Claude Code CLI
 #   RALPH_TEST_AGENTS        directory of further real agents

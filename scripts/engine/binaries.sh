@@ -6,6 +6,9 @@
 DEBIAN_PACKAGES="docker.io containerd runc tini"
 DEBIAN_TREE=$CACHE/engines/debian
 MOBY_TREE=$CACHE/engines/moby
+# An SSH server, and what gives the tests' user a home for the client. The package would start a service.
+SSH_PACKAGES="openssh-server libnss-wrapper"
+SSH_TREE=$CACHE/engines/ssh
 
 engine_kind() {
 	case $1 in
@@ -22,8 +25,10 @@ engine_path() {
 }
 
 engine_binaries() {
-	apt_install iptables iproute2 util-linux libdevmapper1.02.1 libseccomp2 ca-certificates
+	# libwrap0 is the one library of sshd that not every machine has.
+	apt_install iptables iproute2 util-linux libdevmapper1.02.1 libseccomp2 libwrap0 openssh-client ca-certificates
 	debian_binaries
+	ssh_binaries
 	[ "$(engine_kind "$1")" != moby ] || moby_binaries
 	[ "$1" != rootless ] || apt_install rootlesskit slirp4netns uidmap
 }
@@ -31,14 +36,8 @@ engine_binaries() {
 debian_binaries() {
 	[ ! -e "$DEBIAN_TREE/client/docker" ] || return 0
 	local work=$CACHE/engines/debian.new
-	rm -rf "$work"
-	mkdir -p "$work/debs"
-	say "fetching $DEBIAN_PACKAGES (apt-get download)"
-	download_debs "$work/debs"
-	for deb in "$work"/debs/*.deb; do
-		dpkg-deb -x "$deb" "$work"
-	done
-	rm -rf "$work/debs" "$DEBIAN_TREE"
+	unpack_debs "$work" "$DEBIAN_PACKAGES"
+	rm -rf "$DEBIAN_TREE"
 	"$work/usr/sbin/dockerd" --version >&2 ||
 		die "dockerd from Debian's docker.io does not start: a library is missing"
 	mkdir "$work/client"
@@ -47,13 +46,37 @@ debian_binaries() {
 	mv "$work" "$DEBIAN_TREE"
 }
 
+ssh_binaries() {
+	[ ! -e "$SSH_TREE/usr/sbin/sshd" ] || return 0
+	local work=$CACHE/engines/ssh.new
+	unpack_debs "$work" "$SSH_PACKAGES"
+	! ldd "$work/usr/sbin/sshd" | grep 'not found' >&2 ||
+		die "sshd from Debian's openssh-server does not start: a library is missing"
+	cp "$work"/usr/lib/*/libnss_wrapper.so "$work/"
+	mv "$work" "$SSH_TREE"
+}
+
+# unpack_debs DIRECTORY PACKAGES
+unpack_debs() {
+	local deb
+	rm -rf "$1"
+	mkdir -p "$1/debs"
+	say "fetching $2 (apt-get download)"
+	download_debs "$1/debs" "$2"
+	for deb in "$1"/debs/*.deb; do
+		dpkg-deb -x "$deb" "$1"
+	done
+	rm -rf "$1/debs"
+}
+
+# download_debs DIRECTORY PACKAGES
 download_debs() {
 	# shellcheck disable=SC2086 # a list of words
-	(cd "$1" && apt-get -qq download $DEBIAN_PACKAGES >&2 2>/dev/null) && return 0
+	(cd "$1" && apt-get -qq download $2 >&2 2>/dev/null) && return 0
 	apt_get update
 	# shellcheck disable=SC2086
-	(cd "$1" && apt-get -qq download $DEBIAN_PACKAGES >&2) ||
-		die "apt-get could not download $DEBIAN_PACKAGES"
+	(cd "$1" && apt-get -qq download $2 >&2) ||
+		die "apt-get could not download $2"
 }
 
 moby_binaries() {

@@ -1,0 +1,438 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"golang.org/x/crypto/ssh"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
+)
+
+// Remote engines: the test engines, reached by TLS and by a real SSH server over a slow link. They
+// share this machine's files, so remoteWorlds asserts that no container mounts any.
+
+// linkDelay is that of one direction: a round trip takes 50 ms.
+const linkDelay = 25 * time.Millisecond
+
+// endpoint is how a world's commands reach a remote engine.
+type endpoint struct {
+	host  string // DOCKER_HOST
+	certs string // DOCKER_CERT_PATH, for TLS
+	// server is a directory of the machine that has the engine. With SSH, the only directory on the
+	// PATH with a docker command is its bin.
+	server string
+}
+
+// transports are the ways to reach a remote engine.
+var transports = []struct {
+	name    string
+	connect func(w *world, t *testing.T) *slowlink.Link
+}{
+	{"tls", (*world).connectTLS},
+	{"ssh", (*world).connectSSH},
+}
+
+// remoteWorlds runs a test with remote engines, with a new world for each transport: on one engine by
+// TLS and on the other by SSH, or all four combinations for a test of onEveryEngine.
+func remoteWorlds(t *testing.T, test func(t *testing.T, w *world, link *slowlink.Link)) {
+	t.Helper()
+	t.Parallel()
+	on := enginesFor(t)
+	list := engines.List()
+	for i, transport := range transports {
+		each := on
+		if len(on) == 1 {
+			each = []engines.Engine{list[(slices.Index(list, on[0])+i)%len(list)]}
+		}
+		for _, e := range each {
+			t.Run(transport.name+"-"+e.Name, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, e)
+				link := transport.connect(w, t)
+				t.Cleanup(func() { assertNoHostMounts(t, w) })
+				test(t, w, link)
+			})
+		}
+	}
+}
+
+// assertNoHostMounts asserts that no container of the world mounts a path of the engine's machine,
+// which on a real remote engine would not be the user's.
+func assertNoHostMounts(t *testing.T, w *world) {
+	t.Helper()
+	assert.Check(t, is.Len(hostMounts(t, w), 0))
+}
+
+// hostMounts returns the paths of the engine's machine that the world's containers mount, directly or
+// through a volume.
+func hostMounts(t *testing.T, w *world) []string {
+	t.Helper()
+	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
+	var paths []string
+	for _, c := range append(w.containers(t), w.helperContainers(t)...) {
+		res, err := api.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
+		if errdefs.IsNotFound(err) {
+			continue // removed meanwhile
+		}
+		assert.NilError(t, err)
+		for _, m := range res.Container.Mounts {
+			if m.Type != mount.TypeVolume {
+				if m.Type == mount.TypeBind {
+					paths = append(paths, m.Source)
+				}
+				continue
+			}
+			volume, err := api.VolumeInspect(ctx, m.Name, client.VolumeInspectOptions{})
+			if errdefs.IsNotFound(err) {
+				continue
+			}
+			assert.NilError(t, err)
+			if device := volume.Volume.Options["device"]; filepath.IsAbs(device) {
+				paths = append(paths, device)
+			}
+		}
+	}
+	return paths
+}
+
+// connectTLS has the world's commands use the engine by TCP and TLS with certificates of both sides.
+func (w *world) connectTLS(t *testing.T) *slowlink.Link {
+	t.Helper()
+	w.endpoint = &endpoint{certs: filepath.Join(w.home, "certs"), server: filepath.Join(w.dir, "server")}
+	config := w.makeCertificates(t)
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	socket := strings.TrimPrefix(w.engine.Host, "unix://")
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			go serveTLS(conn.(*tls.Conn), socket)
+		}
+	}()
+	link := w.slowLink(t, listener.Addr().String())
+	w.endpoint.host = "tcp://" + link.Addr()
+	w.setenv("DOCKER_HOST", w.endpoint.host)
+	w.setenv("DOCKER_TLS_VERIFY", "1")
+	w.setenv("DOCKER_CERT_PATH", w.endpoint.certs)
+	return link
+}
+
+// slowLink opens a link from an address that is not the loopback of this machine.
+func (w *world) slowLink(t *testing.T, target string) *slowlink.Link {
+	t.Helper()
+	if w.engine.Gateway == "" {
+		skipOrFail(t, "RALPH_TEST_GATEWAYS names no address for this engine")
+	}
+	link, err := slowlink.Listen(t.Context(), w.engine.Gateway+":0", "tcp", target, linkDelay)
+	assert.NilError(t, err)
+	t.Cleanup(link.Close)
+	return link
+}
+
+// serveTLS connects a client with a certificate to the engine, as the engine's own listener would:
+// each side learns when the other has sent everything.
+func serveTLS(in *tls.Conn, socket string) {
+	defer func() { _ = in.Close() }()
+	if in.Handshake() != nil {
+		return // the client sees the reason
+	}
+	conn, err := net.Dial("unix", socket)
+	if err != nil {
+		return
+	}
+	out := conn.(*net.UnixConn)
+	defer func() { _ = out.Close() }()
+	var ways sync.WaitGroup
+	ways.Go(func() {
+		_, _ = io.Copy(out, in) // a failure ends both ways
+		_ = out.CloseWrite()
+	})
+	ways.Go(func() {
+		_, _ = io.Copy(in, out)
+		_ = in.CloseWrite()
+	})
+	ways.Wait()
+}
+
+// makeCertificates writes the client's certificates and returns the server's configuration.
+func (w *world) makeCertificates(t *testing.T) *tls.Config {
+	t.Helper()
+	ca := &x509.Certificate{
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	assert.NilError(t, err)
+	sign := func(usage x509.ExtKeyUsage) tls.Certificate {
+		leaf := *ca
+		leaf.IsCA, leaf.KeyUsage, leaf.ExtKeyUsage = false, x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{usage}
+		leaf.IPAddresses = []net.IP{net.ParseIP(w.engine.Gateway)}
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		assert.NilError(t, err)
+		der, err := x509.CreateCertificate(rand.Reader, &leaf, ca, &key.PublicKey, caKey)
+		assert.NilError(t, err)
+		return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
+	assert.NilError(t, err)
+	user := sign(x509.ExtKeyUsageClientAuth)
+	key, err := x509.MarshalECPrivateKey(user.PrivateKey.(*ecdsa.PrivateKey))
+	assert.NilError(t, err)
+	for _, file := range []struct {
+		name  string
+		block pem.Block
+	}{
+		{"ca.pem", pem.Block{Type: "CERTIFICATE", Bytes: der}},
+		{"cert.pem", pem.Block{Type: "CERTIFICATE", Bytes: user.Certificate[0]}},
+		{"key.pem", pem.Block{Type: "EC PRIVATE KEY", Bytes: key}},
+	} {
+		w.write(t, filepath.Join(w.endpoint.certs, file.name), string(pem.EncodeToMemory(&file.block)))
+	}
+	w.chown(t, w.endpoint.certs)
+	authority, err := x509.ParseCertificate(der)
+	assert.NilError(t, err)
+	pool := x509.NewCertPool()
+	pool.AddCert(authority)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{sign(x509.ExtKeyUsageServerAuth)},
+		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+	}
+}
+
+// The user of the SSH server. Its group may use the engine's socket.
+const (
+	sshUser = "builder"
+	sshUID  = 1236
+)
+
+// connectSSH has the world's commands use the engine by ssh://, with a key of the user.
+func (w *world) connectSSH(t *testing.T) *slowlink.Link {
+	t.Helper()
+	tree := os.Getenv("RALPH_TEST_SSH")
+	if tree == "" {
+		skipOrFail(t, "RALPH_TEST_SSH names no SSH server; \"make test\" fetches one")
+	}
+	if os.Getuid() != 0 {
+		skipOrFail(t, "only root can start an SSH server for another user")
+	}
+	groups := w.socketGroups()
+	assert.Assert(t, len(groups) == 1, "%s does not exist", w.engine.Host)
+	w.endpoint = &endpoint{server: filepath.Join(w.dir, "server")}
+	home, bin := filepath.Join(w.endpoint.server, "home"), filepath.Join(w.endpoint.server, "bin")
+	for _, dir := range []string{home, bin} {
+		assert.NilError(t, os.MkdirAll(dir, 0o755))
+	}
+	assert.NilError(t, os.Chown(home, sshUID, int(groups[0])))
+	assert.NilError(t, os.Symlink(filepath.Join(shared.bin, "docker"), filepath.Join(bin, "docker")))
+
+	hostKey := w.makeSSHKey(t, filepath.Join(w.endpoint.server, "host_key"), 0, 0)
+	userKey := w.makeSSHKey(t, filepath.Join(w.home, ".ssh", "id_ed25519"), w.uid, w.gid)
+	w.write(t, filepath.Join(w.endpoint.server, "authorized_keys"), userKey)
+	link := w.slowLink(t, w.startSSHServer(t, tree, fmt.Sprintf("%s:%d:%d:%s", sshUser, sshUID, groups[0], home)))
+	host, port, err := net.SplitHostPort(link.Addr())
+	assert.NilError(t, err)
+	w.write(t, filepath.Join(w.home, ".ssh", "known_hosts"), fmt.Sprintf("[%s]:%s %s", host, port, hostKey))
+	w.chown(t, filepath.Join(w.home, ".ssh"))
+	w.giveSSHAUser(t, tree)
+	w.endpoint.host = "ssh://" + sshUser + "@" + link.Addr()
+	w.setenv("DOCKER_HOST", w.endpoint.host)
+	return link
+}
+
+// makeSSHKey writes a key and returns its public part.
+func (w *world) makeSSHKey(t *testing.T, path string, uid, gid int) string {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	assert.NilError(t, err)
+	signer, err := ssh.NewSignerFromKey(private)
+	assert.NilError(t, err)
+	block, err := ssh.MarshalPrivateKey(private, "")
+	assert.NilError(t, err)
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+	assert.NilError(t, os.Chown(path, uid, gid))
+	return string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
+}
+
+// startSSHServer starts an SSH server on a loopback port and returns its address.
+func (w *world) startSSHServer(t *testing.T, tree, user string) string {
+	t.Helper()
+	dir := w.endpoint.server
+	settings := []string{
+		"HostKey " + filepath.Join(dir, "host_key"),
+		"AuthorizedKeysFile " + filepath.Join(dir, "authorized_keys"),
+		"StrictModes no", // the keys are below /tmp
+		"PidFile none",
+		"PasswordAuthentication no",
+		"MaxStartups 100",
+		// As on a machine whose engine has the default socket.
+		"SetEnv DOCKER_HOST=" + w.engine.Host + " PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin",
+	}
+	config := filepath.Join(dir, "sshd_config")
+	var address string
+	// Another program may take the port before the server does.
+	for range 3 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		assert.NilError(t, err)
+		address = listener.Addr().String()
+		assert.NilError(t, listener.Close())
+		host, port, err := net.SplitHostPort(address)
+		assert.NilError(t, err)
+		w.write(t, config, strings.Join(append(settings, "ListenAddress "+host, "Port "+port), "\n")+"\n")
+		cmd := exec.Command("unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child", "--mount-proc",
+			filepath.Join(shared.root, "scripts", "engine", "sshd.sh"), tree, config, user)
+		stdin, err := cmd.StdinPipe() // the server ends with the tests
+		assert.NilError(t, err)
+		server := start(t, cmd)
+		t.Cleanup(func() { _ = stdin.Close() })
+		if err := server.awaitListening(t); err == nil {
+			return address
+		} else if !strings.Contains(err.Error(), "Address already in use") {
+			assert.NilError(t, err)
+		}
+	}
+	t.Fatalf("no port is free, such as that of %s", address)
+	return ""
+}
+
+// awaitListening waits until an SSH server listens or has ended.
+func (p *process) awaitListening(t *testing.T) (err error) {
+	t.Helper()
+	eventually(t, func() error {
+		select {
+		case <-p.done:
+			err = fmt.Errorf("sshd: %s", p.stderr.String())
+			return nil
+		default:
+		}
+		if !strings.Contains(p.stderr.String(), "Server listening on") {
+			return errors.New("sshd does not listen")
+		}
+		return nil
+	})
+	return err
+}
+
+// giveSSHAUser makes ssh find the world's user and home, which this machine's list of users does not
+// have.
+func (w *world) giveSSHAUser(t *testing.T, tree string) {
+	t.Helper()
+	program, err := exec.LookPath("ssh")
+	assert.NilError(t, err)
+	dir := filepath.Join(w.dir, "ssh")
+	library, users, groups := filepath.Join(dir, "nss.so"), filepath.Join(dir, "passwd"), filepath.Join(dir, "group")
+	w.write(t, users, fmt.Sprintf("una:x:%d:%d::%s:/bin/sh\n", w.uid, w.gid, w.home))
+	w.write(t, groups, fmt.Sprintf("una:x:%d:\n", w.gid))
+	assert.NilError(t, copyProgram(filepath.Join(tree, "libnss_wrapper.so"), library))
+	w.write(t, filepath.Join(dir, "ssh"), fmt.Sprintf(
+		"#!/bin/sh\nLD_PRELOAD='%s' NSS_WRAPPER_PASSWD='%s' NSS_WRAPPER_GROUP='%s' exec '%s' \"$@\"\n", library, users, groups, program))
+	assert.NilError(t, os.Chmod(filepath.Join(dir, "ssh"), 0o755))
+	w.prependPath(dir)
+}
+
+// createContext creates a Docker context for the world's engine, remote or not. Commands use it
+// with --context only.
+func (w *world) createContext(t *testing.T, name string) {
+	t.Helper()
+	docker := "host=" + w.engine.Host
+	if w.endpoint != nil {
+		docker = "host=" + w.endpoint.host
+		if certs := w.endpoint.certs; certs != "" {
+			docker += ",ca=" + filepath.Join(certs, "ca.pem") + ",cert=" + filepath.Join(certs, "cert.pem") + ",key=" + filepath.Join(certs, "key.pem")
+		}
+	}
+	for _, variable := range []string{"DOCKER_HOST", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"} {
+		w.setenv(variable, "")
+	}
+	run(t, w.docker("context", "create", name, "--docker", docker)).expect(t, 0)
+}
+
+// The set-up itself: docker works over a slow link, fails without it, and works again.
+func TestDockerOverASlowLink(t *testing.T) {
+	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
+		measure := func(args ...string) (result, slowlink.Stats) {
+			before, started := link.Stats(), time.Now()
+			res := run(t, w.docker(args...))
+			took, stats := time.Since(started), link.Stats().Since(before)
+			t.Logf("docker %s: %v, %d round trips one after the other, %d of %d connections",
+				args[0], took.Round(time.Millisecond), stats.Sequential, stats.RoundTrips, stats.Connections)
+			// The first may end what an earlier command has begun.
+			atLeast := time.Duration(stats.Sequential-1) * 2 * linkDelay
+			assert.Check(t, took >= atLeast, "%v, want at least %v", took, atLeast)
+			return res, stats
+		}
+		res, _ := measure("version", "--format", "{{.Server.Version}}")
+		version := res.expect(t, 0).stdout
+		assert.Check(t, version != "\n")
+		name := strings.ReplaceAll(w.slug, "/", "-") + "-slow"
+		t.Cleanup(func() {
+			_, err := w.engine.Client(t).ContainerRemove(context.WithoutCancel(t.Context()), name, client.ContainerRemoveOptions{Force: true})
+			assert.Check(t, err)
+		})
+		res, _ = measure("run", "--detach", "--init", "--name", name, engines.BaseImage(), "sleep", "infinity")
+		res.expect(t, 0)
+		res, stats := measure("exec", name, "echo", "hello")
+		assert.Equal(t, res.expect(t, 0).stdout, "hello\n")
+		assert.Check(t, stats.Sequential > 2, "%+v", stats)
+		input := w.docker("exec", "--interactive", name, "cat")
+		input.Stdin = strings.NewReader("sent\n")
+		assert.Equal(t, run(t, input).expect(t, 0).stdout, "sent\n")
+
+		follow := start(t, w.docker("exec", name, "sh", "-c", "echo started; exec sleep infinity"))
+		eventually(t, func() error {
+			if follow.stdout.String() != "started\n" {
+				return errors.New("not started")
+			}
+			return nil
+		})
+		link.Cut()
+		assert.Check(t, follow.wait(t).code != 0)
+		assert.Check(t, run(t, w.docker("version")).code != 0)
+		assert.NilError(t, link.Restore())
+		assert.Equal(t, run(t, w.docker("version", "--format", "{{.Server.Version}}")).expect(t, 0).stdout, version)
+
+		w.createContext(t, "big")
+		res = run(t, w.docker("--context", "big", "exec", name, "echo", "by context"))
+		assert.Equal(t, res.expect(t, 0).stdout, "by context\n")
+	})
+}
+
+// The worktree of a sandbox on this machine's engine is among the mounts that remoteWorlds rejects.
+func TestHostMountsAreFound(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "list")
+		assert.Check(t, is.Contains(hostMounts(t, w), w.repo))
+	})
+}
