@@ -17,7 +17,7 @@ type backlogCopy[T any] struct {
 
 // SaveBacklog stores a copy of the backlog for the host, after the loop of a dispatch.
 func SaveBacklog(top, dispatch string, backlog any) error {
-	logs, err := makeLogs(top, nil)
+	logs, err := MakeLogs(top, nil)
 	if err != nil {
 		return fmt.Errorf("copying the backlog for the host: %w", err)
 	}
@@ -35,7 +35,7 @@ func SaveBacklog(top, dispatch string, backlog any) error {
 // TakeBacklog returns and removes the copy that [SaveBacklog] has stored for a dispatch.
 // The error is [fs.ErrNotExist] if there is none of at most limit bytes.
 func TakeBacklog(top, dispatch string, limit int64) ([]byte, error) {
-	logs, err := openLogs(top)
+	logs, err := OpenLogs(top)
 	if err != nil {
 		return nil, err
 	}

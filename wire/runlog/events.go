@@ -87,7 +87,7 @@ func (r *Reader) Events(offset int64) (events []Event, next int64, err error) {
 
 // readEvents reads complete lines.
 func (r *Reader) readEvents(offset int64) (lines []byte, next int64, err error) {
-	f, err := openFile(r.dir, eventsFile)
+	f, err := OpenFile(r.dir, eventsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, offset, nil // before the first event
 	}

@@ -60,7 +60,7 @@ type Snapshot struct {
 // with logs that an agent writes: it follows no links, does not block, and reads
 // a bounded amount.
 func Recent(top string, n int) []Snapshot {
-	logs, err := openLogs(top)
+	logs, err := OpenLogs(top)
 	if err != nil {
 		return nil
 	}
@@ -80,7 +80,7 @@ func Recent(top string, n int) []Snapshot {
 // Latest returns the time of the last logged run in the worktree top, or zero. Like
 // [Recent], it is safe with logs that an agent writes.
 func Latest(top string) (latest time.Time) {
-	logs, err := openLogs(top)
+	logs, err := OpenLogs(top)
 	if err != nil {
 		return time.Time{}
 	}
@@ -159,7 +159,7 @@ func (r *Reader) Iterations() (all []Iteration) {
 
 // readTail reads the last limit bytes of a regular file.
 func readTail(at *os.Root, name string, limit int64) ([]byte, error) {
-	f, err := openFile(at, name)
+	f, err := OpenFile(at, name)
 	if err != nil {
 		return nil, err
 	}

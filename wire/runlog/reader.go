@@ -33,7 +33,7 @@ type Reader struct {
 // Find opens the log of the matching loop of the worktree top that was started or
 // resumed last. The error is [fs.ErrNotExist] if there is none.
 func Find(top string, matches func(Loop) bool) (*Reader, error) {
-	logs, err := openLogs(top)
+	logs, err := OpenLogs(top)
 	if err != nil {
 		return nil, err
 	}
@@ -74,22 +74,23 @@ func (l Loop) after(other Loop) bool {
 	return l.ID > other.ID
 }
 
-// openLogs opens the directory of logs without following links.
-func openLogs(top string) (*os.Root, error) {
+// OpenLogs opens the directory of logs without following links.
+func OpenLogs(top string) (*os.Root, error) {
 	at, err := os.OpenRoot(top)
 	for part := range strings.SplitSeq(dir, "/") {
 		if err != nil {
 			return nil, err
 		}
 		var next *os.Root
-		next, err = openDir(at, part)
+		next, err = OpenDir(at, part)
 		_ = at.Close()
 		at = next
 	}
 	return at, err
 }
 
-func openDir(at *os.Root, name string) (*os.Root, error) {
+// OpenDir opens a directory without following links.
+func OpenDir(at *os.Root, name string) (*os.Root, error) {
 	before, err := at.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func openDir(at *os.Root, name string) (*os.Root, error) {
 }
 
 func openLoop(logs *os.Root, id string) (*Reader, error) {
-	dir, err := openDir(logs, id)
+	dir, err := OpenDir(logs, id)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +155,8 @@ func parseLoop(b []byte) (Loop, error) {
 	return loop, nil
 }
 
-// openFile opens a regular file without following links.
-func openFile(at *os.Root, name string) (*os.File, error) {
+// OpenFile opens a regular file without following links.
+func OpenFile(at *os.Root, name string) (*os.File, error) {
 	before, err := at.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -227,7 +228,7 @@ func (r *Reader) CopyRun(w io.Writer, kind Kind, n int, offset int64) (int64, er
 }
 
 func (r *Reader) copyRun(w io.Writer, kind Kind, n int, offset int64) (int64, error) {
-	f, err := openFile(r.dir, strconv.Itoa(n)+string(kind))
+	f, err := OpenFile(r.dir, strconv.Itoa(n)+string(kind))
 	if err != nil {
 		return offset, err
 	}

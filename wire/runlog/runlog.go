@@ -113,7 +113,7 @@ func Create(top string, loop Loop) (*Log, error) {
 }
 
 func (l *Log) create(top string) error {
-	logs, err := makeLogs(top, nil)
+	logs, err := MakeLogs(top, nil)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func hideFromGit(at *os.Root, file string, owner *Owner) error {
 	if err != nil {
 		return err
 	}
-	return owner.chown(at, file)
+	return owner.Chown(at, file)
 }
 
 // ErrRunning is returned if a loop cannot be resumed because it is running.

@@ -25,7 +25,7 @@ type Owner struct{ UID, GID int }
 // prunes old ones. It follows no links, which agents can create there. A nil owner
 // is the user of this process.
 func CreateTranscript(top, command string, now time.Time, owner *Owner) (*Transcript, error) {
-	logs, err := makeLogs(top, owner)
+	logs, err := MakeLogs(top, owner)
 	if err != nil {
 		return nil, fmt.Errorf("creating the transcript of %s: %w", command, err)
 	}
@@ -38,7 +38,7 @@ func CreateTranscript(top, command string, now time.Time, owner *Owner) (*Transc
 			continue
 		}
 		if err == nil {
-			if err = owner.chown(logs, name); err != nil {
+			if err = owner.Chown(logs, name); err != nil {
 				_ = file.Close() // empty
 			}
 		}
@@ -50,21 +50,21 @@ func CreateTranscript(top, command string, now time.Time, owner *Owner) (*Transc
 	}
 }
 
-// makeLogs creates and opens the directory of logs without following links.
-func makeLogs(top string, owner *Owner) (*os.Root, error) {
+// MakeLogs creates and opens the directory of logs without following links.
+func MakeLogs(top string, owner *Owner) (*os.Root, error) {
 	at, err := os.OpenRoot(top)
 	for part := range strings.SplitSeq(dir, "/") {
 		if err != nil {
 			return nil, err
 		}
 		if err = at.Mkdir(part, 0o755); err == nil {
-			err = owner.chown(at, part)
+			err = owner.Chown(at, part)
 		} else if errors.Is(err, fs.ErrExist) {
 			err = nil
 		}
 		var next *os.Root
 		if err == nil {
-			next, err = openDir(at, part)
+			next, err = OpenDir(at, part)
 		}
 		if err == nil && part == ".ralph" {
 			err = hideFromGit(next, ".gitignore", owner)
@@ -75,7 +75,8 @@ func makeLogs(top string, owner *Owner) (*os.Root, error) {
 	return at, err
 }
 
-func (o *Owner) chown(at *os.Root, name string) error {
+// Chown changes the owner of a file, unless the owner is nil.
+func (o *Owner) Chown(at *os.Root, name string) error {
 	if o == nil {
 		return nil
 	}
@@ -117,7 +118,7 @@ func transcriptOf(name string) (command string, ok bool) {
 // LatestTranscript opens the latest transcript of a command in the worktree top. The
 // error is [fs.ErrNotExist] if there is none.
 func LatestTranscript(top, command string) (io.ReadCloser, error) {
-	logs, err := openLogs(top)
+	logs, err := OpenLogs(top)
 	if err != nil {
 		return nil, err
 	}
@@ -126,5 +127,5 @@ func LatestTranscript(top, command string) (io.ReadCloser, error) {
 	if len(all) == 0 {
 		return nil, fs.ErrNotExist
 	}
-	return openFile(logs, all[len(all)-1])
+	return OpenFile(logs, all[len(all)-1])
 }
