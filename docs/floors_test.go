@@ -21,7 +21,7 @@ var floors = []string{
 	"lifecycle/container lifecycle/microvm lifecycle/selftest",
 	"lifecycle/host",
 	"lifecycle/approval",
-	"lifecycle/commits lifecycle/network",
+	"lifecycle/commits lifecycle/mirror lifecycle/network",
 	"lifecycle/backlogs",
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",

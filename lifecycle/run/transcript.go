@@ -2,8 +2,6 @@ package run
 
 import (
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"time"
 
@@ -22,22 +20,10 @@ func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end fu
 	if !slices.Contains(Transcribed(), command) {
 		return func() {}
 	}
-	transcript, err := runlog.CreateTranscript(root, command, time.Now(), owner(root))
+	transcript, err := runlog.CreateTranscript(root, command, time.Now(), host.FileOwner(root))
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: recording the output: %v", err))
 	}
 	p.Stdout, p.Stderr = transcript.Tee(p.Stdout), transcript.Tee(p.Stderr)
 	return transcript.Close
-}
-
-// owner returns the owner of new files in a worktree; nil for the current user.
-func owner(root string) *runlog.Owner {
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		return nil
-	}
-	user, err := host.InvokingUser(root)
-	if err != nil {
-		return nil // then it is root's
-	}
-	return &runlog.Owner{UID: user.UID, GID: user.GID}
 }

@@ -221,7 +221,7 @@ func (h Header) check() error {
 		valid = validPath(h.Path) &&
 			h.Size >= 0 && h.Size <= MaxPayload &&
 			h.Offset >= 0 && h.Offset <= limitOf(h.Path) && h.Offset+int64(h.Size) <= limitOf(h.Path) &&
-			h.Overlap >= 0 && h.Overlap <= h.Size && !(h.Replace && h.Overlap > 0) &&
+			h.Overlap >= 0 && h.Overlap <= h.Size && (!h.Replace || h.Overlap == 0) &&
 			(h.Replace || appendable(h.Path)) && h.ModTime >= 0
 	case Removed:
 		valid = validLoop(h.Path) && h.Size == 0

@@ -35,6 +35,8 @@ func (e *DivergedError) Error() string {
 type Sink struct {
 	// Accept reports whether a loop may be written; nil for all.
 	Accept func(loop string) bool
+	// Created is called for each new loop; nil for none.
+	Created func(loop string)
 	// Prune reports whether a loop may be removed; nil for none.
 	Prune func(loop string) bool
 
@@ -165,6 +167,9 @@ func (s *Sink) makeLoop(loop string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = s.logs.Mkdir(loop, 0o755); err == nil {
 			err = s.owner.Chown(s.logs, loop)
+		}
+		if err == nil && s.Created != nil {
+			s.Created(loop)
 		}
 	}
 	s.loops[loop] = err == nil
