@@ -80,6 +80,12 @@ func Saved(stateDir, name string) bool {
 	return err == nil && st.Tips != nil && !st.Dirty && !st.Held && (!st.Clone || st.Released)
 }
 
+// IsClone reports whether a sandbox has a clone of the worktree.
+func IsClone(stateDir, name string) bool {
+	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
+	return err == nil && st.Clone
+}
+
 // Abandon records that the commits of a private git directory are to be discarded.
 func Abandon(stateDir, name string) error {
 	return (&Repo{stateDir: stateDir, name: name}).save(state{Tips: map[string]string{}})

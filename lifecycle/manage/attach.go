@@ -36,6 +36,11 @@ func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	stop, err := mirrorLogs(ctx, h, name, true)
+	if err != nil {
+		return 0, err
+	}
+	defer stop()
 	output, err := outputOf(n, wt.Root)
 	if err != nil {
 		return 0, err

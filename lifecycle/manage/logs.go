@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 	"io"
 	"io/fs"
 	"time"
@@ -49,6 +52,11 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	if opts.Command != "" {
 		return 0, transcript(wt, opts, out)
 	}
+	stop, err := mirrorLogs(ctx, h, name, opts.Follow)
+	if err != nil {
+		h.Warn(err)
+	}
+	defer stop()
 	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool {
 		return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch
 	})
@@ -75,6 +83,23 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 			return nil
 		}
 	})
+}
+
+// mirrorLogs copies the logs of a clone to the worktree; with follow, until stop is called.
+func mirrorLogs(ctx context.Context, h host.Host, name string, follow bool) (stop func(), err error) {
+	stop = func() {}
+	if !gitsync.IsClone(h.StateDir, name) {
+		return stop, nil
+	}
+	driver, sb, err := h.LookupSandbox(ctx, name)
+	if err != nil || sb.State != lifecycle.Running {
+		return stop, err
+	}
+	err = mirror.Sync(ctx, h, driver, sb)
+	if follow && err == nil {
+		stop = mirror.Follow(ctx, h, driver, sb)
+	}
+	return stop, err
 }
 
 // noLoop returns the error for a missing log.

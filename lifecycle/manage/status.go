@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 	"slices"
 	"strings"
 
@@ -110,9 +111,10 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 		Worktree: sb.Root, Gone: host.Missing(sb.Root), Image: sb.Image, Current: current,
 		Questions: []taskjson.OpenQuestion{}, Blocked: []denylog.Refusal{},
 	}
-	var err error
-	if s.Loop, err = loopOf(ctx, h, l); err != nil {
-		err = fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
+	err := syncLogs(ctx, h, l)
+	var listErr error
+	if s.Loop, listErr = loopOf(ctx, h, l); listErr != nil {
+		err = errors.Join(err, fmt.Errorf("listing the processes of %s: %w", sb.Name, listErr))
 	}
 	if s.Loop != nil && s.Loop.ID != "" {
 		s.addRuns(ctx, sb)
@@ -123,6 +125,16 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	}
 	s.Activity = s.activity()
 	return s
+}
+
+// syncLogs copies the logs of a running clone to the worktree.
+func syncLogs(ctx context.Context, h host.Host, l host.Located) error {
+	if l.Sandbox.State != lifecycle.Running {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
+	return mirror.Sync(ctx, h, l.Backend.Driver, l.Sandbox)
 }
 
 // addQuestions asks for the questions only if the loop had any: some may have an answer.

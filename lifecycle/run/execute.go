@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 	"path/filepath"
 	"slices"
 	"time"
@@ -206,6 +207,9 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	defer h.detachWhenReady(sb, &p)()
 	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
 	p.Stdout, p.Stderr = stdout, stderr
+	if host.IsLoop(command) {
+		defer mirror.Follow(ctx, h.Host, driver, sb)()
+	}
 	connection, stopWatch := watchConnection(context.WithoutCancel(ctx), driver, sb.Name)
 	code, err := driver.Exec(connection, sb, p)
 	if errors.Is(context.Cause(connection), errNoAnswer) {
@@ -222,7 +226,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	}
 	tried.started = !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
 	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
-		code, err = wait(context.WithoutCancel(ctx), driver, sb, sb.Root, p.ID)
+		code, err = wait(context.WithoutCancel(ctx), driver, sb, p.ID)
 	}
 	if tried.started {
 		tried.err = err

@@ -17,19 +17,31 @@ const pollEvery = time.Second
 // ErrUnknownEnd means that a loop has ended with an unknown exit code.
 var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log was removed")
 
-// wait waits for a loop without a connection to it, and returns the exit code in its log in
-// the worktree top.
-func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, top, id string) (int, error) {
+// mirrorGrace is how long the log of a clone may take to be complete on the host.
+const mirrorGrace = 15 * time.Second
+
+// wait waits for a loop without a connection to it, and returns the exit code in its log.
+func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id string) (int, error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		if running, err := Runs(ctx, driver, sb, id); err == nil && !running {
-			return CodeOf(top, id)
+			return endOf(ctx, sb, id)
 		}
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-tick.C:
+		}
+	}
+}
+
+// endOf returns the exit code of a loop that has ended. Its log may still be copied.
+func endOf(ctx context.Context, sb lifecycle.Sandbox, id string) (int, error) {
+	for end := time.Now().Add(mirrorGrace); ; {
+		code, err := CodeOf(sb.Root, id)
+		if err == nil || !sb.Clone || time.Now().After(end) || pause(ctx, resumePause) != nil {
+			return code, err
 		}
 	}
 }

@@ -101,11 +101,12 @@ func (h session) rejoin(ctx context.Context, driver lifecycle.Driver, sb lifecyc
 			away = true
 			h.Report("Warning: the engine does not answer: waiting for it")
 		case err == nil && !running:
+			code, err := endOf(ctx, sb, p.ID)
 			f.print()
-			if code, err := CodeOf(sb.Root, p.ID); err == nil {
-				return code, nil
+			if err != nil {
+				err = lost
 			}
-			return 0, lost
+			return code, err
 		case err == nil:
 			if away {
 				away = false
