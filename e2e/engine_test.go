@@ -39,16 +39,17 @@ func TestEngineOfTheContextIsUsed(t *testing.T) {
 	})
 }
 
-// An engine on another machine cannot mount the worktree. It is rejected, instead of
-// mounting an empty directory.
-func TestRemoteEngineIsRejected(t *testing.T) {
+// An engine on another machine cannot mount the worktree. That is an error, instead of an
+// empty directory.
+func TestRemoteEngineIsRejectedForALiveWorkspace(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		remote := "tcp://" + w.proxy(t)
 		w.setenv("DOCKER_HOST", remote)
+		w.setenv("RALPH_WORKSPACE", "live")
 		res := w.ralph(t, "task", "list").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Check(t, is.Contains(res.stderr, "Error: the engine at "+remote+" is remote and cannot mount the worktree"))
-		assert.Check(t, is.Contains(res.stderr, "docker context use"))
+		assert.Check(t, is.Contains(res.stderr, `Hint: set sandbox.workspace to "clone" or "auto"`))
 	})
 }
 

@@ -185,16 +185,8 @@ func (w *world) prependPath(dir string) {
 // other features do not need: a sandbox is one container then.
 func (w *world) useMinimalSandbox() {
 	w.setenv("RALPH_NETWORK", "allow-all")
-	if os.Getenv(workspaceEnv) != "" {
-		w.useClone()
-		return
-	}
 	w.setenv("RALPH_GIT", "direct")
 }
-
-// workspaceEnv, set to "clone", runs the tests with clones of the worktree. Tests of live
-// files fail then.
-const workspaceEnv = "RALPH_TEST_WORKSPACE"
 
 // useDefaults has sandboxes as without any settings.
 func (w *world) useDefaults() {
