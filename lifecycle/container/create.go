@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -352,17 +351,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := d.removeGit(ctx, sb); err != nil {
 		return err
 	}
-	if staging, err := agentconfig.StagingAt(sb.Config, d.Name(), sb.Name); err == nil {
-		if err := staging.Remove(); err != nil {
-			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
-		}
-	}
-	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name), sshsign.Dir(d.StateDir, sb.Name)} {
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
-		}
-	}
-	return nil
+	return d.Forget(sb)
 }
 
 func (d *Driver) markerPath(name string) string {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/moby/moby/client"
 	"github.com/moby/sys/atomicwriter"
@@ -47,10 +48,19 @@ func Known(stateDir, name string) bool {
 	return err == nil
 }
 
-// AnyKnown reports whether a sandbox has a record in stateDir.
-func AnyKnown(stateDir string) bool {
-	found, err := filepath.Glob((&Driver{StateDir: stateDir}).markerPath("*"))
-	return err != nil || len(found) > 0
+// AllKnown returns the names of the sandboxes that have a record in stateDir.
+func AllKnown(stateDir string) ([]string, error) {
+	files, err := os.ReadDir(filepath.Dir((&Driver{StateDir: stateDir}).markerPath("")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the records of sandboxes: %w", err)
+	}
+	var names []string
+	for _, f := range files {
+		if name, isRecord := strings.CutSuffix(f.Name(), ".json"); isRecord {
+			names = append(names, name)
+		}
+	}
+	return names, nil
 }
 
 // CreatedFor reports whether, according to stateDir, the sandbox of the spec's name was

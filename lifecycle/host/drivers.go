@@ -18,6 +18,16 @@ type Backend struct {
 	Kind   string // the driver's name, as in sandbox.driver
 	Driver lifecycle.Driver
 	API    API // nil without an engine
+	// Engine is the engine of a container.
+	Engine Engine
+	// Unreachable is why the engine cannot be reached; nil if it can. All methods of the
+	// driver return it.
+	Unreachable error
+}
+
+// onEngine returns the backend for containers on an engine.
+func (h Host) onEngine(api API, e Engine) Backend {
+	return Backend{Kind: config.DriverContainer, Driver: h.ContainerDriver(api), API: api, Engine: e}
 }
 
 // NotInstalled is the start of a reason: the driver's program is not installed.
@@ -83,19 +93,25 @@ func (h Host) MicroVM(kind string, engine microvm.Engine) *microvm.Driver {
 
 // LookupSandbox looks up the sandbox of that name with the driver that created it.
 func (h Host) LookupSandbox(ctx context.Context, name string) (lifecycle.Driver, lifecycle.Sandbox, error) {
-	var driver lifecycle.Driver
+	l, err := h.Locate(ctx, name)
+	return l.Backend.Driver, l.Sandbox, err
+}
+
+// Locate looks up the sandbox of that name with the driver that created it, on its engine.
+func (h Host) Locate(ctx context.Context, name string) (Located, error) {
+	var at Backend
 	if kind := h.CreatedBy(name); slices.Contains(microvm.Drivers(), kind) {
-		driver = h.MicroVM(kind, nil)
+		at = Backend{Kind: kind, Driver: h.MicroVM(kind, nil)}
 	} else {
-		api, err := h.Engine()
+		api, e, err := h.EngineOf(ctx, name, h.Engine)
 		if err != nil {
-			return nil, lifecycle.Sandbox{}, err
+			return Located{}, err
 		}
-		driver = h.ContainerDriver(api)
+		at = h.onEngine(api, e)
 	}
-	sb, err := driver.Lookup(ctx, name)
+	sb, err := at.Driver.Lookup(ctx, name)
 	if err != nil {
-		return nil, lifecycle.Sandbox{}, err
+		return Located{}, err
 	}
-	return driver, sb, nil
+	return Located{sb, at}, nil
 }

@@ -30,6 +30,12 @@ type Host struct {
 	// Engine connects to the engine. Commands call it once, in the background of checks
 	// that need no engine and whose errors come first.
 	Engine func() (API, error)
+	// Selected is the engine that Engine connects to, and SelectedBy the option or variable
+	// that has selected it explicitly; empty for that of the current context.
+	Selected   Engine
+	SelectedBy string
+	// ConnectTo connects to another engine, and checks that it responds.
+	ConnectTo func(context.Context, Engine) (API, error)
 	// Docker is the Docker CLI that has called us, and DockerGlobals its
 	// options that choose configuration and engine.
 	Docker        string

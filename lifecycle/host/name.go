@@ -18,7 +18,11 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 	if h.CreatedBy(own) != "" {
 		return own, nil
 	}
-	return wt.Scope.SandboxName()
+	name, err := wt.Scope.SandboxName()
+	if r, elsewhere := h.Elsewhere(name); err == nil && elsewhere && r.Root != wt.Root && !Missing(r.Root) {
+		return own, nil // another worktree has a sandbox of that name on another engine
+	}
+	return name, err
 }
 
 // CreatedFor reports whether the sandbox is recorded as created for the scope and the worktree.

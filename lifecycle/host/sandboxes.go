@@ -13,7 +13,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
@@ -23,11 +22,18 @@ type Located struct {
 	Backend Backend
 }
 
-// Sandboxes lists the sandboxes of all drivers, by name. With an error, some may be missing. A
-// driver that is not installed has none.
+// Sandboxes lists the sandboxes of all drivers, by name, and those on other recorded engines. With
+// an error, some may be missing. A driver that is not installed has none.
 func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]Located, error) {
 	listers := []func(context.Context) ([]Located, error){
 		func(ctx context.Context) ([]Located, error) { return h.containers(ctx, connected) },
+	}
+	records, err := h.EngineRecords()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range h.otherEngines(records) {
+		listers = append(listers, func(ctx context.Context) ([]Located, error) { return h.recorded(ctx, e, records), nil })
 	}
 	for _, kind := range microvm.Drivers() {
 		listers = append(listers, func(ctx context.Context) ([]Located, error) { return h.microVMs(ctx, kind) })
@@ -44,7 +50,7 @@ func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]L
 		}
 	}
 	all := slices.Concat(found...)
-	if len(all) > 0 && !container.AnyKnown(h.StateDir) { // an engine is not needed for microVMs
+	if len(all) > 0 && !h.usesSelected(records) {
 		errs[0] = nil
 	}
 	slices.SortStableFunc(all, func(a, b Located) int { return strings.Compare(a.Sandbox.Name, b.Sandbox.Name) })
@@ -56,7 +62,7 @@ func (h Host) containers(ctx context.Context, connected func() (API, error)) ([]
 	if err != nil {
 		return nil, fmt.Errorf("the driver %s: %w", config.DriverContainer, err)
 	}
-	return list(ctx, Backend{Kind: config.DriverContainer, Driver: h.ContainerDriver(api), API: api})
+	return list(ctx, h.onEngine(api, h.Selected))
 }
 
 // microVMs lists the sandboxes of a program. An empty list may mean that it has lost its engine:
@@ -74,7 +80,7 @@ func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
 	}
 	for name := range remembered {
 		sb, err := driver.Lookup(ctx, name)
-		if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
+		if isForeign(err) {
 			continue
 		}
 		if err != nil {

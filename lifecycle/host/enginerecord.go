@@ -1,0 +1,122 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// EngineRecord is the engine of a sandbox of the container driver. It exists as long as the sandbox,
+// or its git volume. The rest describes the sandbox while the engine cannot be reached.
+type EngineRecord struct {
+	Engine    Engine        `json:"engine"`
+	Scope     gitrepo.Scope `json:"scope"`
+	Root      string        `json:"root"`
+	MainRoot  string        `json:"main_root,omitempty"`
+	Agent     string        `json:"agent,omitempty"`
+	Image     string        `json:"image,omitempty"`
+	Private   bool          `json:"private,omitempty"`
+	Clone     bool          `json:"clone,omitempty"`
+	Ephemeral bool          `json:"ephemeral,omitempty"`
+}
+
+// NewEngineRecord returns the record of a sandbox that is about to be used.
+func NewEngineRecord(e Engine, spec lifecycle.Spec) EngineRecord {
+	return EngineRecord{
+		Engine: e, Scope: spec.Scope, Root: spec.Root, MainRoot: spec.MainRoot,
+		Agent: spec.Agent, Image: spec.Image, Private: spec.Private, Clone: spec.Clone, Ephemeral: spec.Ephemeral,
+	}
+}
+
+// sandbox describes the sandbox while its engine cannot be reached.
+func (r EngineRecord) sandbox(name, why string) lifecycle.Sandbox {
+	return lifecycle.Sandbox{
+		Name: name, State: lifecycle.Unknown, Why: why, Scope: r.Scope, Root: r.Root, MainRoot: r.MainRoot,
+		Agent: r.Agent, Image: r.Image, Private: r.Private, Clone: r.Clone, Ephemeral: r.Ephemeral,
+	}
+}
+
+func (h Host) engineRecordPath(sandbox string) string {
+	return filepath.Join(h.StateDir, "engines", sandbox+".json")
+}
+
+// EngineRecord returns the record of a sandbox. A damaged one counts as missing: the next command
+// in the sandbox writes it again.
+func (h Host) EngineRecord(sandbox string) (r EngineRecord, found bool) {
+	content, err := os.ReadFile(h.engineRecordPath(sandbox))
+	return r, err == nil && json.Unmarshal(content, &r) == nil
+}
+
+// EngineRecords returns all records by the name of the sandbox.
+func (h Host) EngineRecords() (map[string]EngineRecord, error) {
+	files, err := os.ReadDir(filepath.Dir(h.engineRecordPath("")))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("listing the engines of sandboxes: %w", err)
+	}
+	records := map[string]EngineRecord{}
+	for _, f := range files {
+		name, isRecord := strings.CutSuffix(f.Name(), ".json")
+		if r, found := h.EngineRecord(name); isRecord && found {
+			records[name] = r
+		}
+	}
+	return records, nil
+}
+
+// SaveEngine records the engine of a sandbox.
+func (h Host) SaveEngine(sandbox string, r EngineRecord) error {
+	if has, found := h.EngineRecord(sandbox); found && has == r {
+		return nil
+	}
+	path := h.engineRecordPath(sandbox)
+	content, err := json.Marshal(r)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(path, append(content, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("recording the engine of the sandbox %s: %w", sandbox, err)
+	}
+	return nil
+}
+
+// ForgetEngine removes the record of a sandbox that was removed for good.
+func (h Host) ForgetEngine(sandbox string) error {
+	if err := os.Remove(h.engineRecordPath(sandbox)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forgetting the engine of the sandbox %s: %w", sandbox, err)
+	}
+	return nil
+}
+
+// Remove removes a sandbox for good, with the record of its engine, unless its git volume stays.
+func (h Host) Remove(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+	kept := sb.Private && !gitsync.Saved(h.StateDir, sb.Name) // see [container.Driver.Remove]
+	if err := driver.Remove(ctx, sb); err != nil || kept {
+		return err
+	}
+	return h.ForgetEngine(sb.Name)
+}
+
+// ForgetSandbox removes what the host keeps of a sandbox whose engine is gone.
+func (h Host) ForgetSandbox(sb lifecycle.Sandbox) error {
+	return errors.Join(
+		(&container.Driver{StateDir: h.StateDir}).Forget(sb),
+		gitsync.Forget(h.StateDir, sb.Name),
+		os.RemoveAll(h.RecordDir(sb.Name)),
+		h.ForgetEngine(sb.Name),
+	)
+}

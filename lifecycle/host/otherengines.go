@@ -1,0 +1,159 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+)
+
+// listTimeout is how long another engine may take to connect and list its sandboxes.
+const listTimeout = 10 * time.Second
+
+// otherEngines returns the recorded engines besides the selected one.
+func (h Host) otherEngines(records map[string]EngineRecord) []Engine {
+	var engines []Engine
+	for _, r := range records {
+		if !r.Engine.Same(h.Selected) && !slices.ContainsFunc(engines, r.Engine.Same) {
+			engines = append(engines, r.Engine)
+		}
+	}
+	slices.SortFunc(engines, func(a, b Engine) int { return strings.Compare(a.Host, b.Host) })
+	return engines
+}
+
+// recorded lists the sandboxes of another engine. If it cannot be reached, the recorded ones have
+// the state [lifecycle.Unknown].
+func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineRecord) []Located {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	var found []Located
+	api, err := h.connectTo(ctx, e)
+	if err == nil {
+		if found, err = list(ctx, h.onEngine(api, e)); err == nil {
+			return found
+		}
+		err = fmt.Errorf("the engine %s cannot be reached: %w", e, err)
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		h.Warn(err)
+	}
+	at := Backend{Kind: config.DriverContainer, Driver: unreachable{e, err}, Engine: e, Unreachable: err}
+	for name, r := range records {
+		if r.Engine.Same(e) {
+			found = append(found, Located{r.sandbox(name, err.Error()), at})
+		}
+	}
+	return found
+}
+
+// usesSelected reports whether a sandbox can be on the selected engine.
+func (h Host) usesSelected(records map[string]EngineRecord) bool {
+	known, err := container.AllKnown(h.StateDir)
+	return err != nil || slices.ContainsFunc(known, func(name string) bool {
+		r, found := records[name]
+		return !found || r.Engine.Same(h.Selected)
+	})
+}
+
+// EnginesOf returns the engines of sandboxes that can be reached, the selected one first.
+func (h Host) EnginesOf(sandboxes []Located, connected func() (API, error)) ([]Backend, error) {
+	api, err := connected()
+	if err != nil {
+		return nil, err
+	}
+	engines := []Backend{h.onEngine(api, h.Selected)}
+	for _, l := range sandboxes {
+		same := func(b Backend) bool { return b.Engine.Same(l.Backend.Engine) }
+		if l.Backend.Kind == config.DriverContainer && l.Backend.Unreachable == nil && !slices.ContainsFunc(engines, same) {
+			engines = append(engines, l.Backend)
+		}
+	}
+	return engines, nil
+}
+
+// Sizes returns the disk usage of containers by their IDs. The microVM programs do not report any.
+func Sizes(ctx context.Context, sandboxes []Located) (map[string]int64, error) {
+	of := map[*container.Driver][]lifecycle.Sandbox{}
+	for _, l := range sandboxes {
+		if driver, ok := l.Backend.Driver.(*container.Driver); ok {
+			of[driver] = append(of[driver], l.Sandbox)
+		}
+	}
+	sizes := map[string]int64{}
+	var errs []error
+	for driver, list := range of {
+		some, err := driver.Sizes(ctx, list)
+		for id, size := range some {
+			sizes[id] = size
+		}
+		errs = append(errs, err)
+	}
+	return sizes, errors.Join(errs...)
+}
+
+func isForeign(err error) bool {
+	_, foreign := errors.AsType[*lifecycle.ForeignError](err)
+	return foreign
+}
+
+// unreachable is the driver for sandboxes on an engine that cannot be reached.
+type unreachable struct {
+	engine Engine
+	err    error
+}
+
+var _ lifecycle.Driver = unreachable{}
+
+// Name implements [lifecycle.Driver].
+func (u unreachable) Name() string { return config.DriverContainer }
+
+// Lookup implements [lifecycle.Driver].
+func (u unreachable) Lookup(context.Context, string) (lifecycle.Sandbox, error) {
+	return lifecycle.Sandbox{}, u.err
+}
+
+// Create implements [lifecycle.Driver].
+func (u unreachable) Create(context.Context, lifecycle.Spec) (lifecycle.Sandbox, error) {
+	return lifecycle.Sandbox{}, u.err
+}
+
+// Start implements [lifecycle.Driver].
+func (u unreachable) Start(context.Context, lifecycle.Sandbox) error { return u.err }
+
+// Ready implements [lifecycle.Driver].
+func (u unreachable) Ready(lifecycle.Sandbox, lifecycle.Spec) bool { return false }
+
+// Prepare implements [lifecycle.Driver].
+func (u unreachable) Prepare(context.Context, lifecycle.Sandbox, lifecycle.Spec) error { return u.err }
+
+// Busy implements [lifecycle.Driver].
+func (u unreachable) Busy(context.Context, lifecycle.Sandbox) (bool, error) { return false, u.err }
+
+// Dispatches implements [lifecycle.Driver].
+func (u unreachable) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	return nil, u.err
+}
+
+// Exec implements [lifecycle.Driver].
+func (u unreachable) Exec(context.Context, lifecycle.Sandbox, lifecycle.Process) (int, error) {
+	return 0, u.err
+}
+
+// Stop implements [lifecycle.Driver].
+func (u unreachable) Stop(context.Context, lifecycle.Sandbox) error { return u.err }
+
+// Remove implements [lifecycle.Driver].
+func (u unreachable) Remove(context.Context, lifecycle.Sandbox) error { return u.err }
+
+// List implements [lifecycle.Driver].
+func (u unreachable) List(context.Context) ([]lifecycle.Sandbox, error) { return nil, u.err }
+
+// ListCommand implements [lifecycle.Driver].
+func (u unreachable) ListCommand() string { return "docker " + u.engine.selection() + " ps -a" }
