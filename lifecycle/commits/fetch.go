@@ -37,6 +37,9 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 			"if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
 	i := &Scan{Host: h, Root: wt.Root, Connected: h.Engine}
+	if api := l.Backend.API; api != nil {
+		i.Connected = func() (host.API, error) { return api, nil }
+	}
 	if err := Save(h, l.Backend, i, wt)(ctx, l.Sandbox); err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -175,16 +174,7 @@ func (inv *inventory) gone(dir string) bool { return dir != "" && host.Missing(d
 // containerSizes returns what containers have written, with their unnamed volumes. The
 // microVM programs report no sizes.
 func (inv *inventory) containerSizes(ctx context.Context) map[string]int64 {
-	var containers []lifecycle.Sandbox
-	for _, l := range inv.located {
-		if l.Backend.Kind == config.DriverContainer {
-			containers = append(containers, l.Sandbox)
-		}
-	}
-	if inv.driver == nil || len(containers) == 0 {
-		return nil
-	}
-	sizes, err := inv.driver.Sizes(ctx, containers)
+	sizes, err := host.Sizes(ctx, inv.located)
 	if err != nil && ctx.Err() == nil {
 		inv.host.Warn(fmt.Errorf("reading the disk usage of sandboxes: %w", err))
 	}

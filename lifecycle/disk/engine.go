@@ -2,9 +2,11 @@ package disk
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -18,7 +20,9 @@ import (
 func (inv *inventory) addResources(ctx context.Context) error {
 	var sandboxes []lifecycle.Sandbox
 	for _, l := range inv.located {
-		sandboxes = append(sandboxes, l.Sandbox)
+		if l.Backend.Kind != config.DriverContainer || l.Backend.Engine.Same(inv.host.Selected) {
+			sandboxes = append(sandboxes, l.Sandbox)
+		}
 	}
 	all, err := inv.driver.Resources(ctx, sandboxes, run.OrphanGrace)
 	if err != nil {
@@ -61,7 +65,9 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 			break
 		}
 		item.Reclaimable, item.Reason = true, doesNotExist(r.Worktree)
-		item.remove = func(ctx context.Context) error { return inv.driver.RemoveGit(ctx, r.Sandbox) }
+		item.remove = func(ctx context.Context) error {
+			return errors.Join(inv.driver.RemoveGit(ctx, r.Sandbox), inv.host.ForgetEngineOn(r.Sandbox, inv.host.Selected))
+		}
 	}
 	return item
 }

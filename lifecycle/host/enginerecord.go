@@ -102,6 +102,14 @@ func (h Host) ForgetEngine(sandbox string) error {
 	return nil
 }
 
+// ForgetEngineOn is ForgetEngine if the record is of that engine.
+func (h Host) ForgetEngineOn(sandbox string, e Engine) error {
+	if r, found := h.EngineRecord(sandbox); !found || !r.Engine.Same(e) {
+		return nil
+	}
+	return h.ForgetEngine(sandbox)
+}
+
 // Remove removes a sandbox for good, with the record of its engine, unless its git volume stays.
 func (h Host) Remove(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
 	kept := sb.Private && !gitsync.Saved(h.StateDir, sb.Name) // see [container.Driver.Remove]

@@ -35,9 +35,9 @@ type cleanup struct {
 	host      host.Host
 	home      host.Here
 	connected func() (host.API, error)
-	selected  []host.Located // to be removed
-	others    []host.Located // of the repository
-	volumes   repositoryVolumes
+	selected  []host.Located      // to be removed
+	others    []host.Located      // of the repository
+	volumes   []repositoryVolumes // by engine
 }
 
 // CleanSandboxes removes sandboxes, once the user agrees, and returns what it
@@ -148,8 +148,10 @@ func (c *cleanup) targets() []string {
 	for _, l := range c.selected {
 		targets = append(targets, "sandbox "+l.Sandbox.Name)
 	}
-	for _, v := range c.volumes.list {
-		targets = append(targets, "volume "+v.Name)
+	for _, on := range c.volumes {
+		for _, v := range on.list {
+			targets = append(targets, "volume "+v.Name)
+		}
 	}
 	return targets
 }
@@ -239,6 +241,9 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", l.Sandbox.Name), "wait for it, or stop it with %q", "docker ralph stop")
 	}
 	defer leave()
+	if l.Backend.Unreachable != nil {
+		return forgetSandbox(h, l, discard)
+	}
 	if err := checkIdle(ctx, l); err != nil {
 		return err
 	}
@@ -257,7 +262,24 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 			return err
 		}
 	}
+	if err := h.ForgetEngine(l.Sandbox.Name); err != nil {
+		return err
+	}
 	_ = os.RemoveAll(h.RecordDir(l.Sandbox.Name)) // no run is active any more
 	h.Report(fmt.Sprintf("Removed the sandbox %s (%s)", l.Sandbox.Name, host.DescribeScope(l.Sandbox)))
+	return nil
+}
+
+// forgetSandbox forgets a sandbox on an engine that cannot be reached, if its commits may be lost.
+func forgetSandbox(h host.Host, l host.Located, discard bool) error {
+	name := l.Sandbox.Name
+	if !discard {
+		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unreachable),
+			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+name)
+	}
+	if err := h.ForgetSandbox(l.Sandbox); err != nil {
+		return err
+	}
+	h.Report(fmt.Sprintf("Warning: forgot the sandbox %s: if the engine %s still exists, the container, its volumes and unfetched commits stay there", name, l.Backend.Engine))
 	return nil
 }

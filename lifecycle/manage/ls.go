@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -25,6 +24,8 @@ type SandboxStatus struct {
 	Repo     string      `json:"repo"` // as in its origin
 	Branch   string      `json:"branch"`
 	Driver   string      `json:"driver"`
+	Engine   string      `json:"engine"` // context or address of the engine; empty for a microVM
+	Remote   bool        `json:"-"`      // the engine is on another machine
 	Agent    string      `json:"agent"`
 	State    string      `json:"state"` // running, stopped, paused, unknown, …
 	Loop     *LoopStatus `json:"loop"`  // nil if no loop of it is known
@@ -81,7 +82,7 @@ func Sandboxes(ctx context.Context, h host.Host, opts ListOptions) ([]SandboxSta
 	}
 	list := sandboxStatuses(ctx, h, at, mine, opts)
 	if opts.Size {
-		addSizes(ctx, h, connected, mine, list)
+		addSizes(ctx, h, mine, list)
 	}
 	return list, ctx.Err()
 }
@@ -107,23 +108,9 @@ func sandboxStatuses(ctx context.Context, h host.Host, at host.Here, mine []host
 	return list
 }
 
-// addSizes adds the disk usage of containers. The microVM programs do not report
-// any.
-func addSizes(ctx context.Context, h host.Host, connected func() (host.API, error), mine []host.Located, list []SandboxStatus) {
-	var containers []lifecycle.Sandbox
-	for _, l := range mine {
-		if l.Backend.Kind == config.DriverContainer {
-			containers = append(containers, l.Sandbox)
-		}
-	}
-	if len(containers) == 0 {
-		return
-	}
-	api, err := connected()
-	var sizes map[string]int64
-	if err == nil {
-		sizes, err = h.ContainerDriver(api).Sizes(ctx, containers)
-	}
+// addSizes adds the disk usage of containers.
+func addSizes(ctx context.Context, h host.Host, mine []host.Located, list []SandboxStatus) {
+	sizes, err := host.Sizes(ctx, mine)
 	if err != nil && ctx.Err() == nil {
 		h.Warn(fmt.Errorf("reading the disk usage of sandboxes: %w", err))
 	}

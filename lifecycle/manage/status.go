@@ -2,7 +2,6 @@ package manage
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -91,15 +89,14 @@ func Status(ctx context.Context, h host.Host, worktree *host.Worktree) (SandboxS
 			name = r.Sandbox
 		}
 	}
-	driver, sb, err := h.LookupSandbox(ctx, name)
+	l, err := h.Locate(ctx, name)
 	if err != nil {
 		return SandboxStatus{}, err
 	}
-	kind := cmp.Or(h.CreatedBy(name), config.DriverContainer)
-	if sb.State == lifecycle.NotFound {
-		sb, kind = lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: wt.Scope, Root: wt.Root}, ""
+	if l.Sandbox.State == lifecycle.NotFound {
+		l.Sandbox = lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: wt.Scope, Root: wt.Root}
+		l.Backend.Kind, l.Backend.Engine = "", host.Engine{}
 	}
-	l := host.Located{Sandbox: sb, Backend: host.Backend{Kind: kind, Driver: driver}}
 	return describe(ctx, h, l, true), ctx.Err()
 }
 
@@ -108,6 +105,7 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	sb := l.Sandbox
 	s := SandboxStatus{
 		Name: sb.Name, Repo: sb.Scope.Repo, Branch: sb.Scope.Branch, Driver: l.Backend.Kind, Agent: sb.Agent, State: string(sb.State),
+		Engine: l.Backend.Engine.String(), Remote: !l.Backend.Engine.Local(),
 		Worktree: sb.Root, Gone: host.Missing(sb.Root), Image: sb.Image, Current: current,
 		Questions: []taskjson.OpenQuestion{}, Blocked: []denylog.Refusal{},
 	}

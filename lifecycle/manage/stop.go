@@ -76,6 +76,9 @@ func awaitSandbox(ctx context.Context, h host.Host, at host.Here) ([]host.Locate
 
 // stop stops a sandbox, and ends the loops that would restart it.
 func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
+	if err := l.Backend.Unreachable; err != nil {
+		return fmt.Errorf("stopping the sandbox %s: %w", l.Sandbox.Name, err)
+	}
 	name := l.Sandbox.Name
 	loops, err := h.LiveLoops(name)
 	for waiting := false; err == nil && len(loops) > 0; {

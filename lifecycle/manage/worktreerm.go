@@ -112,6 +112,13 @@ func (r *removal) lockSandboxes(ctx context.Context, connected func() (host.API,
 		if box.Sandbox.Root != r.tree.Path {
 			continue
 		}
+		if err := box.Backend.Unreachable; err != nil {
+			if !r.Force {
+				return free, hint.Wrap(fmt.Errorf("the sandbox %s of the worktree %q is unreachable: %w", box.Sandbox.Name, r.Name, err), "remove the worktree with --force")
+			}
+			r.lost = append(r.lost, fmt.Sprintf("the sandbox %s, which is unreachable: %v", box.Sandbox.Name, err))
+			continue
+		}
 		unlock, err := r.host.TryLockSandbox(box.Sandbox.Name)
 		if err == nil && unlock == nil {
 			err = fmt.Errorf("another command is setting up the sandbox %s", box.Sandbox.Name)
@@ -300,7 +307,7 @@ func (r *removal) remove(ctx context.Context) error {
 // removeSandbox removes a sandbox and its refs, unless a kept volume needs them.
 func (r *removal) removeSandbox(ctx context.Context, box host.Located) error {
 	saved := !box.Sandbox.Private || box.Backend.Kind != config.DriverContainer || gitsync.Saved(r.host.StateDir, box.Sandbox.Name)
-	if err := box.Backend.Driver.Remove(ctx, box.Sandbox); err != nil {
+	if err := r.host.Remove(ctx, box.Backend.Driver, box.Sandbox); err != nil {
 		return err
 	}
 	r.host.Report("Removed the sandbox " + box.Sandbox.Name)

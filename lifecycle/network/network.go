@@ -65,7 +65,7 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 		n.vm = h.MicroVM(kind, nil)
 		driver = n.vm
 	} else {
-		api, err := connected()
+		api, _, err := h.EngineOf(ctx, n.name, connected)
 		if err != nil {
 			return n, err
 		}

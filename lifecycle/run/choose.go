@@ -20,17 +20,26 @@ import (
 // Choice is the driver for a command, and the image for its sandbox.
 type Choice struct {
 	host.Backend
-	name    string // of the worktree's sandbox
-	moved   string // former path of the worktree, if it was moved since the sandbox was created
-	why     string // why this driver was chosen; empty if the user chose it
+	name    string             // of the worktree's sandbox
+	from    *host.EngineRecord // where the sandbox is now, if it is to be moved; nil otherwise
+	moved   string             // former path of the worktree, if it was moved since the sandbox was created
+	why     string             // why this driver was chosen; empty if the user chose it
 	Image   string
 	Build   bool // the image is built from Request if the engine lacks it
 	Request projectimage.Request
 }
 
 // Choose chooses the driver: the configured one, else the one that created the scope's
-// sandbox, else the first usable one.
+// sandbox, else the first usable one. Containers are on the engine that it connects to.
 func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error)) (Choice, error) {
+	return choose(ctx, h, wt, cfg, req, connected, func(string) (host.API, host.Engine, error) {
+		api, err := connected()
+		return api, h.Selected, err
+	})
+}
+
+// choose is Choose with containers on the engine that engineOf returns for the sandbox.
+func choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error), engineOf engineOf) (Choice, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {
 		return Choice{}, err
@@ -50,16 +59,19 @@ func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 	case config.DriverDockerSandbox:
 		err = atDockerSandbox(h, &at, known, cfg)
 	default:
-		err = atContainer(h, &at, connected)
+		err = atContainer(h, &at, engineOf)
 	}
 	return at, err
 }
 
-func atContainer(h host.Host, at *Choice, connected func() (host.API, error)) (err error) {
+// engineOf connects to the engine of a sandbox.
+type engineOf func(sandbox string) (host.API, host.Engine, error)
+
+func atContainer(h host.Host, at *Choice, connected engineOf) (err error) {
 	if at.Image, err = projectimage.Ref(at.Request); err != nil {
 		return err
 	}
-	if at.API, err = connected(); err != nil {
+	if at.API, at.Engine, err = connected(at.name); err != nil {
 		for reason := range strings.SplitSeq(at.why, "; ") {
 			if reason != "" && !strings.HasPrefix(reason, host.NotInstalled) {
 				err = hint.Wrap(err, "no microVM was used instead: %s", reason)

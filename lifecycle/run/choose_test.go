@@ -15,7 +15,9 @@ import (
 // Without an engine, the reason why no microVM was used is a hint, unless there is
 // no such program at all.
 func TestNoEngineAndNoMicroVM(t *testing.T) {
-	none := func() (host.API, error) { return nil, errors.New("failed to connect") }
+	none := func(string) (host.API, host.Engine, error) {
+		return nil, host.Engine{}, errors.New("failed to connect")
+	}
 	for why, want := range map[string][]string{
 		"":                          nil,
 		"no sbx; no docker sandbox": nil,

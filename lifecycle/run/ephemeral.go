@@ -24,7 +24,7 @@ func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, f
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return t.Driver.Remove(ctx, sb)
+	return h.Remove(ctx, t.Driver, sb)
 }
 
 // sweep removes ephemeral sandboxes of killed commands, unless a process still runs in them.
@@ -71,7 +71,7 @@ func removeIdle(ctx context.Context, h host.Host, driver lifecycle.Driver, sb li
 	if ok, err := may(); err != nil || !ok {
 		return err
 	}
-	if err := driver.Remove(ctx, sb); err != nil {
+	if err := h.Remove(ctx, driver, sb); err != nil {
 		return err
 	}
 	return removed()

@@ -35,6 +35,9 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 			return Result{Err: err}
 		}
 	}
+	if err := recordEngine(ctx, h.Host, r); err != nil {
+		return Result{Err: err}
+	}
 	ensurer := ensurer(h.Host, r.Target)
 	p := lifecycle.Process{
 		ID:      h.id,

@@ -40,6 +40,9 @@ func RepairSandboxes(ctx context.Context, h host.Host, names []string) error {
 }
 
 func repair(ctx context.Context, h host.Host, l host.Located) error {
+	if err := l.Backend.Unreachable; err != nil {
+		return err
+	}
 	if host.Missing(l.Sandbox.Root) {
 		return hint.Wrap(fmt.Errorf("its worktree %s does not exist", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate task list")
 	}

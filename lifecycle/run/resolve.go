@@ -29,6 +29,18 @@ func (t Target) save(h host.Host) func(context.Context, lifecycle.Sandbox) error
 	return commits.Save(h, t.Backend, t.scan, t.wt)
 }
 
+// engineOf returns how to connect to the engine of the target's sandbox. One that is moved, or that
+// is for one command only, is on the selected engine.
+func (t Target) engineOf(ctx context.Context, h host.Host, connected func() (host.API, error)) engineOf {
+	return func(sandbox string) (host.API, host.Engine, error) {
+		if t.opts.Move || !t.cfg.Sandbox.Reuse {
+			api, err := connected()
+			return api, h.Selected, err
+		}
+		return h.EngineOf(ctx, sandbox, connected)
+	}
+}
+
 // resolve finds the scope, reads the configuration, and chooses driver and image.
 func resolve(ctx context.Context, h host.Host, opts Options, connected func() (host.API, error)) (t Target, err error) {
 	t.opts = opts
@@ -53,8 +65,11 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 	if err != nil {
 		return t, err
 	}
-	if t.Choice, err = Choose(ctx, h, t.wt, t.cfg, req, connected); err != nil {
+	if t.Choice, err = choose(ctx, h, t.wt, t.cfg, req, connected, t.engineOf(ctx, h, connected)); err != nil {
 		return t, err
+	}
+	if r, elsewhere := h.Elsewhere(t.name); elsewhere && opts.Move && t.cfg.Sandbox.Reuse && t.Kind == config.DriverContainer {
+		t.from = &r
 	}
 	if t.Build && opts.Command != host.TaskCommand { // which can use an existing sandbox
 		if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
@@ -74,6 +89,9 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 		if err := resolveName(ctx, h, t.wt, &t.Choice); err != nil {
 			return t, err
 		}
+	}
+	if t.API != nil { // of the sandbox
+		connected = func() (host.API, error) { return t.API, nil }
 	}
 	t.scan = &commits.Scan{Host: h, Root: t.wt.Root, Mode: opts.CredScan, Connected: connected}
 	if t.spec, err = spec(h, t.wt, t.cfg, t.Choice); err != nil {

@@ -24,6 +24,8 @@ type Options struct {
 	Recreate bool
 	// Rebuild rebuilds the image.
 	Rebuild bool
+	// Move moves the sandbox to the selected engine, if it is on another one.
+	Move bool
 	// CredScan scans the worktree, and commits before they are fetched, for secrets:
 	// [commits.CredScanBlock] or [commits.CredScanWarn]; empty for no scan.
 	CredScan string
@@ -81,6 +83,9 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		return 0, err
 	}
 	if err := commits.CheckUncommitted(ctx, h.Host, t.wt, t.spec, opts.Command, opts.RequireClean); err != nil {
+		return 0, err
+	}
+	if err := t.move(ctx, h.Host); err != nil {
 		return 0, err
 	}
 	r, err := prepare(ctx, h.Host, t)
