@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"github.com/docker/cli/cli/command"
 	"github.com/docker/cli/cli/debug"
 	"github.com/moby/buildkit/session/auth/authprovider"
-	"github.com/moby/moby/client"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -95,6 +93,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		Overrides:    d.options.overrides(),
 		Recreate:     d.options.recreate || d.options.rebuild,
 		Rebuild:      d.options.rebuild,
+		Move:         d.options.move,
 		CredScan:     d.options.credScan.value,
 		Worktree:     worktree,
 		Raw:          raw,
@@ -143,6 +142,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 	in := newInput(untilLost(os.Stdin, d.interrupts.Lost()))
 	h := host.Host{
 		Engine:        d.engine,
+		ConnectTo:     d.connectTo,
 		Docker:        dockerProgram(),
 		DockerGlobals: globals,
 		HasPlugin:     func(plugin string) bool { return hasPlugin(d.cli, plugin) },
@@ -162,6 +162,7 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 		// The files that the Docker CLI's streams wrap, for other programs.
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	}
+	h.Selected, h.SelectedBy = d.selected(cmd)
 	if debug.IsEnabled() {
 		h.Debug = func(message string) { _, _ = fmt.Fprintln(d.cli.Err(), message) }
 	}
@@ -177,24 +178,3 @@ func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
 	}
 	return h, nil
 }
-
-// engine connects to the engine of the current context.
-func (d dispatcher) engine() (host.API, error) {
-	// On an error, Client exits the program.
-	if name := d.cli.CurrentContext(); name != command.DefaultContextName {
-		if _, err := d.cli.ContextStore().GetMetadata(name); err != nil {
-			return nil, fmt.Errorf("using the Docker context %q: %w", name, err)
-		}
-	}
-	return endpointClient{d.cli.Client(), d.cli.DockerEndpoint().Host}, nil
-}
-
-// endpointClient is a client that reports the engine's address as the user knows it:
-// with ssh, the client itself has the same placeholder for every engine.
-type endpointClient struct {
-	client.APIClient
-	host string
-}
-
-// DaemonHost returns the endpoint of the context.
-func (c endpointClient) DaemonHost() string { return cmp.Or(c.host, c.APIClient.DaemonHost()) }

@@ -101,13 +101,13 @@ func writeNames(out io.Writer, list []manage.SandboxStatus) error {
 
 func writeSandboxes(out io.Writer, format string, size bool, list []manage.SandboxStatus) error {
 	row := func(s manage.SandboxStatus) formatter.SubContext { return newSandboxRow(s, time.Now()) }
-	return listing[manage.SandboxStatus]{format, tableFormat(sandboxColumns(size)), sandboxHeadings(), row}.write(out, list)
+	return listing[manage.SandboxStatus]{format, tableFormat(sandboxColumns(size, severalEngines(list))), sandboxHeadings(), row}.write(out, list)
 }
 
 // sandboxHeadings lacks "Current": the table puts no mark behind a heading.
 func sandboxHeadings() headings {
 	return headings{
-		"Name": formatter.NameHeader, "Scope": "SCOPE", "Repo": "REPO", "Branch": "BRANCH", "Driver": "DRIVER", "Agent": "AGENT",
+		"Name": formatter.NameHeader, "Scope": "SCOPE", "Repo": "REPO", "Branch": "BRANCH", "Driver": "DRIVER", "Engine": "ENGINE", "Agent": "AGENT",
 		"State": "STATE", "Loop": "LOOP", "Iteration": "ITERATION", "Task": "TASK", "Title": "TITLE", "Since": "SINCE", "ExitCode": "EXIT CODE",
 		"Worktree": "WORKTREE", "Image": "IMAGE", "Size": formatter.SizeHeader, "Activity": "ACTIVITY", "TasksLeft": "TASKS LEFT", "Tokens": "TOKENS",
 		"Cost": "COST", "LastOutput": "LAST OUTPUT", "Questions": "QUESTIONS", "Blocked": "BLOCKED", "Unfetched": "UNFETCHED",

@@ -16,7 +16,7 @@ import (
 // sanitized.
 type sandboxRow struct {
 	noHeader
-	Name, Scope, Repo, Branch, Driver, Agent, State, Worktree, Image, Size string
+	Name, Scope, Repo, Branch, Driver, Engine, Agent, State, Worktree, Image, Size string
 
 	Current bool // of this worktree and branch
 	Loop    string
@@ -32,7 +32,7 @@ type sandboxRow struct {
 
 func newSandboxRow(s manage.SandboxStatus, now time.Time) *sandboxRow {
 	r := &sandboxRow{
-		Name: safe.Line(s.Name), Repo: safe.Line(s.Repo), Branch: safe.Line(s.Branch), Driver: s.Driver, Agent: safe.Line(s.Agent),
+		Name: safe.Line(s.Name), Repo: safe.Line(s.Repo), Branch: safe.Line(s.Branch), Driver: s.Driver, Engine: safe.Line(s.Engine), Agent: safe.Line(s.Agent),
 		State: s.State, Worktree: safe.Line(s.Worktree), Image: safe.Line(s.Image), Size: "unknown", Current: s.Current,
 	}
 	r.Scope = r.Repo + ":" + r.Branch

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"os"
 	"slices"
@@ -26,21 +27,37 @@ type column struct {
 }
 
 // sandboxColumns are the default columns. The first ones are the most important.
-func sandboxColumns(size bool) []column {
+func sandboxColumns(size, engine bool) []column {
 	all := []column{
 		{template: "{{.Name}}{{if .Current}}" + currentMark + "{{end}}", heading: formatter.NameHeader, min: 24, cell: func(r *sandboxRow) *string { return &r.Name }},
 		{template: "{{.Scope}}", heading: "SCOPE", min: 16, keepEnd: true, optional: true, cell: func(r *sandboxRow) *string { return &r.Scope }},
 		{template: "{{.Driver}}", heading: "DRIVER", optional: true, cell: func(r *sandboxRow) *string { return &r.Driver }},
+		{template: "{{.Engine}}", heading: "ENGINE", min: 8, optional: true, cell: func(r *sandboxRow) *string { return &r.Engine }},
 		{template: "{{.Agent}}", heading: "AGENT", min: 8, optional: true, cell: func(r *sandboxRow) *string { return &r.Agent }},
 		{template: "{{.State}}", heading: "STATE", cell: func(r *sandboxRow) *string { return &r.State }},
 		{template: "{{.Loop}}", heading: "LOOP", min: 30, cell: func(r *sandboxRow) *string { return &r.Loop }},
 		{template: "{{.Worktree}}", heading: "WORKTREE", min: 16, keepEnd: true, optional: true, cell: func(r *sandboxRow) *string { return &r.Worktree }},
 		{template: "{{.Image}}", heading: "IMAGE", min: 12, keepEnd: true, optional: true, cell: func(r *sandboxRow) *string { return &r.Image }},
 	}
+	if !engine {
+		all = slices.DeleteFunc(all, func(c column) bool { return c.heading == "ENGINE" })
+	}
 	if size {
 		all = append(all, column{template: "{{.Size}}", heading: formatter.SizeHeader, cell: func(r *sandboxRow) *string { return &r.Size }})
 	}
 	return all
+}
+
+// severalEngines reports whether sandboxes are on more than one engine, or on another machine.
+func severalEngines(list []manage.SandboxStatus) bool {
+	first := ""
+	for _, s := range list {
+		if s.Remote || s.Engine != "" && first != "" && s.Engine != first {
+			return true
+		}
+		first = cmp.Or(first, s.Engine)
+	}
+	return false
 }
 
 const currentMark = " (current)"
@@ -82,7 +99,7 @@ func writeSandboxTable(out io.Writer, size bool, list []manage.SandboxStatus, wi
 // fit returns columns that fit, and their rows: cells are truncated, then columns left out, from
 // the right. Names come last, because other commands need them.
 func fit(size bool, list []manage.SandboxStatus, width int) (columns []column, rows []*sandboxRow) {
-	for columns = sandboxColumns(size); ; {
+	for columns = sandboxColumns(size, severalEngines(list)); ; {
 		rows = rows[:0]
 		for _, s := range list {
 			rows = append(rows, newSandboxRow(s, time.Now()))

@@ -21,6 +21,7 @@ type options struct {
 	timeout                    time.Duration
 	env                        []string
 	recreate, rebuild, sign    bool
+	move                       bool
 	credScan                   choice
 	noHostConfig               bool
 	network, gitToken          string
@@ -55,6 +56,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.noHostConfig, "no-host-config", false, "Do not copy your agent settings into the sandbox")
 	flags.BoolVar(&o.recreate, "recreate", false, "Recreate the sandbox")
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Rebuild the agent image and recreate the sandbox")
+	flags.BoolVar(&o.move, "move", false, "Move the sandbox to the selected engine")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "Print what the command would do, without doing it")
 	flags.BoolVar(&o.detach, "detach", false, "Run the loop in the background")
 	flags.StringVar(&o.progress, "progress", "auto", `Type of progress output ("auto", "plain", "tty", "quiet", "rawjson")`)
