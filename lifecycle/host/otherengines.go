@@ -44,6 +44,7 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		h.Warn(err)
 	}
+	err = fmt.Errorf("the engine %s cannot be reached", e) // the cause was reported
 	at := Backend{Kind: config.DriverContainer, Driver: unreachable{e, err}, Engine: e, Unreachable: err}
 	for name, r := range records {
 		if r.Engine.Same(e) {
@@ -56,7 +57,7 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 // usesSelected reports whether a sandbox can be on the selected engine.
 func (h Host) usesSelected(records map[string]EngineRecord) bool {
 	known, err := container.AllKnown(h.StateDir)
-	return err != nil || slices.ContainsFunc(known, func(name string) bool {
+	return err != nil || len(known) > 0 && h.SelectedBy != "" || slices.ContainsFunc(known, func(name string) bool {
 		r, found := records[name]
 		return !found || r.Engine.Same(h.Selected)
 	})

@@ -46,7 +46,6 @@ func (t Target) move(ctx context.Context, h host.Host) error {
 	if err != nil {
 		return err
 	}
-	h.Report(fmt.Sprintf("Moving the sandbox %s from the engine %s to %s", t.name, from, h.Selected))
 	if sb.State == lifecycle.NotFound {
 		err = t.moveVolume(ctx, h, driver)
 	} else {
@@ -80,6 +79,7 @@ func (t Target) moveSandbox(ctx context.Context, h host.Host, driver *container.
 			return err
 		}
 	}
+	h.Report(fmt.Sprintf("Moving the sandbox %s from the engine %s to %s", t.name, t.from.Engine, h.Selected))
 	if err := t.moveIn(ctx, h, driver, sb); err != nil {
 		return err
 	}
