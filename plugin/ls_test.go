@@ -60,6 +60,28 @@ func TestWriteSandboxes(t *testing.T) {
 	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "{{.Nothing}}", false, sandboxes()), "Nothing")
 }
 
+func TestEngineColumn(t *testing.T) {
+	at := func(engine string, remote bool) manage.SandboxStatus {
+		return manage.SandboxStatus{Name: "box", Engine: engine, Remote: remote}
+	}
+	for _, tc := range []struct {
+		name  string
+		list  []manage.SandboxStatus
+		shown bool
+	}{
+		{"none", nil, false},
+		{"the local engine and a microVM", []manage.SandboxStatus{at("default", false), at("", false), at("default", false)}, false},
+		{"a remote engine", []manage.SandboxStatus{at("big", true)}, true},
+		{"two engines", []manage.SandboxStatus{at("", false), at("default", false), at("desktop-linux", false)}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var out bytes.Buffer
+			assert.NilError(t, writeSandboxes(&out, "table", false, tc.list))
+			assert.Equal(t, strings.Contains(out.String(), "ENGINE"), tc.shown)
+		})
+	}
+}
+
 func TestWriteSandboxesAsJSON(t *testing.T) {
 	var out bytes.Buffer
 	assert.NilError(t, writeSandboxes(&out, "json", false, nil))
