@@ -263,16 +263,26 @@ func TestCloneOfUnusualRepositories(t *testing.T) {
 		init        []string
 	}{
 		{"SHA-256", "true", "echo x > x; git add x; git commit -qm x", "cat x", []string{"--object-format=sha256"}},
-		{"shallow", `git commit -q --allow-empty -m two; git clone -q --depth 1 "file://$PWD" ../shallow; mv .git ../deep; mv ../shallow/.git .git; git remote remove origin`,
-			"test -f \"$GIT_DIR/shallow\"; git log >/dev/null; git fsck; echo x > x; git add x; git commit -qm x", "cat x", nil},
-		{"sparse", "git sparse-checkout set --no-cone dir", "test -e dir/c.txt; test ! -e a.txt; echo x > dir/x; git add dir/x; git commit -qm x; test -z \"$(git status --porcelain)\"",
-			"cat dir/x; test ! -e a.txt", nil},
-		{"submodule", `git clone -q . ../sub; git -c protocol.file.allow=always submodule --quiet add "$PWD/../sub" sub; git commit -qm sub`,
-			"git ls-files -s sub | grep -q ^160000; echo x > x; git add -A; git commit -qm x; git ls-files -s sub | grep -q ^160000", "cat x sub/a.txt", nil},
-		{"filter", `git config filter.up.clean 'tr a-z A-Z'; git config filter.up.smudge 'tr A-Z a-z'; echo '*.up filter=up' > .gitattributes; echo low > f.up; git add -A; git commit -qm f`,
-			"test \"$(cat f.up)\" = LOW; echo x > x; git add -A; git commit -qm x", "cat x f.up", nil},
-		{"odd paths", `printf x > "$(printf 'new\nline')"; printf x > 'sp ace'; printf x > "$(printf '\377')"; printf x > '-rf'; git add -A; git commit -qm odd`,
-			`printf y > "$(printf 'other\nline')"; printf y > 'sp ace'; echo x > x; git add -A; git commit -qm x`, "cat x 'sp ace'", nil},
+		{
+			"shallow", `git commit -q --allow-empty -m two; git clone -q --depth 1 "file://$PWD" ../shallow; mv .git ../deep; mv ../shallow/.git .git; git remote remove origin`,
+			"test -f \"$GIT_DIR/shallow\"; git log >/dev/null; git fsck; echo x > x; git add x; git commit -qm x", "cat x", nil,
+		},
+		{
+			"sparse", "git sparse-checkout set --no-cone dir", "test -e dir/c.txt; test ! -e a.txt; echo x > dir/x; git add dir/x; git commit -qm x; test -z \"$(git status --porcelain)\"",
+			"cat dir/x; test ! -e a.txt", nil,
+		},
+		{
+			"submodule", `git clone -q . ../sub; git -c protocol.file.allow=always submodule --quiet add "$PWD/../sub" sub; git commit -qm sub`,
+			"git ls-files -s sub | grep -q ^160000; echo x > x; git add -A; git commit -qm x; git ls-files -s sub | grep -q ^160000", "cat x sub/a.txt", nil,
+		},
+		{
+			"filter", `git config filter.up.clean 'tr a-z A-Z'; git config filter.up.smudge 'tr A-Z a-z'; echo '*.up filter=up' > .gitattributes; echo low > f.up; git add -A; git commit -qm f`,
+			"test \"$(cat f.up)\" = LOW; echo x > x; git add -A; git commit -qm x", "cat x f.up", nil,
+		},
+		{
+			"odd paths", `printf x > "$(printf 'new\nline')"; printf x > 'sp ace'; printf x > "$(printf '\377')"; printf x > '-rf'; git add -A; git commit -qm odd`,
+			`printf y > "$(printf 'other\nline')"; printf y > 'sp ace'; echo x > x; git add -A; git commit -qm x`, "cat x 'sp ace'", nil,
+		},
 		{"empty files and modes", "touch empty; echo '#!' > run; chmod +x run; git add -A; git commit -qm m", "test -x run; echo x > x; chmod +x x; git add -A; git commit -qm x", "cat x; test -x x", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

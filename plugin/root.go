@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/config"
-"github.com/docker-ralph/docker-ralph/plugin/metadata"
+	"github.com/docker-ralph/docker-ralph/plugin/metadata"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -15,7 +17,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
 // GitKey is the setting's name.
@@ -37,7 +38,7 @@ func WantsClone(cfg config.Effective, at host.Backend) (bool, error) {
 			return false, hint.Wrap(fmt.Errorf("%s = %q works with the driver container only, not %s", config.KeyWorkspace, workspace, at.Kind), "set it to %q, or use that driver", config.WorkspaceAuto)
 		}
 		return false, nil
-	case workspace == config.WorkspaceLive, workspace == config.WorkspaceAuto && !container.Remote(at.API.DaemonHost()):
+	case workspace == config.WorkspaceLive, workspace == config.WorkspaceAuto && engine.Local(at.API.DaemonHost()):
 		return false, nil
 	case cfg.Sandbox.Git != config.GitPrivate:
 		return false, hint.Wrap(errors.New("a clone of the worktree needs a private git directory"), "remove %s = %q", GitKey, cfg.Sandbox.Git)

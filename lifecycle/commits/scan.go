@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/credential/secretscan"
@@ -99,7 +101,7 @@ func (i *Scan) directory(ctx context.Context, dir string) ([]secretscan.Finding,
 	if err != nil {
 		return nil, err
 	}
-	scanner := secretscan.Scanner{API: api, User: name, Copy: container.Remote(api.DaemonHost()), Pull: func(ctx context.Context, image string) error {
+	scanner := secretscan.Scanner{API: api, User: name, Copy: !engine.Local(api.DaemonHost()), Pull: func(ctx context.Context, image string) error {
 		_, err := i.Host.Builder(api).Pull(ctx, image, "")
 		return err
 	}}

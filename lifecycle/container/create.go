@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,8 +37,8 @@ const hostname = "sandbox"
 
 // Create implements [lifecycle.Driver].
 func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.Sandbox, error) {
-	if err := checkLocal(d.Host); err != nil && !spec.Clone {
-		return lifecycle.Sandbox{}, err
+	if !spec.Clone && !engine.Local(d.Host) {
+		return lifecycle.Sandbox{}, hint.Wrap(fmt.Errorf("the engine at %s is remote and cannot mount the worktree", d.Host), "set %s to %q or %q", config.KeyWorkspace, config.WorkspaceClone, config.WorkspaceAuto)
 	}
 	if err := checkMounts(spec); err != nil {
 		return lifecycle.Sandbox{}, err
@@ -237,33 +235,12 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 	return host
 }
 
-// Remote reports whether the engine at an address cannot mount directories of this machine.
-func Remote(host string) bool { return checkLocal(host) != nil }
-
 // hostDirs are the directories of the host that a sandbox can write to.
 func hostDirs(spec lifecycle.Spec) []string {
 	if spec.Clone {
 		return nil
 	}
 	return append([]string{spec.Root}, spec.Mounts...)
-}
-
-// checkLocal rejects remote engines, which cannot mount the worktree.
-func checkLocal(host string) error {
-	u, err := url.Parse(host)
-	if err != nil || host == "" {
-		return nil // reported by the engine client
-	}
-	switch u.Scheme {
-	case "unix", "npipe", "fd":
-		return nil
-	case "tcp", "http", "https":
-		name := u.Hostname()
-		if ip := net.ParseIP(name); name == "localhost" || ip != nil && ip.IsLoopback() {
-			return nil
-		}
-	}
-	return hint.Wrap(fmt.Errorf("the engine at %s is remote and cannot mount the worktree", host), "set %s to %q or %q", config.KeyWorkspace, config.WorkspaceClone, config.WorkspaceAuto)
 }
 
 // explainCreate explains an error of the engine.

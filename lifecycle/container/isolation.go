@@ -52,7 +52,7 @@ type isolation struct {
 // isolate creates what the isolation of a sandbox needs. If it fails, it returns what was
 // created.
 func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, error) {
-	i := isolation{mode: spec.Egress.Policy.Mode, remote: Remote(d.Host)}
+	i := isolation{mode: spec.Egress.Policy.Mode, remote: !engine.Local(d.Host)}
 	own := d.hasOwnStack(ctx, spec.Runtime)
 	switch {
 	case i.mode == egress.AllowAll && own:
@@ -60,7 +60,7 @@ func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, e
 	case i.mode == egress.AllowAll:
 		_, err := d.listNetworks(ctx)
 		return i, err
-	case own && Remote(d.Host):
+	case own && !engine.Local(d.Host):
 		return i, fmt.Errorf("the runtime %s has its own network stack, which is not supported on another machine", spec.Runtime)
 	case own:
 		n, err := d.createNetwork(ctx, spec, newNetworkName(spec.Name))

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -33,7 +35,7 @@ var errNoAnswer = fmt.Errorf("no answer from the engine for %s: %w", answerTimeo
 // remote reports whether the driver's engine is on another machine.
 func remote(driver lifecycle.Driver) bool {
 	d, ok := driver.(*container.Driver)
-	return ok && container.Remote(d.Host)
+	return ok && !engine.Local(d.Host)
 }
 
 // watchConnection returns a context that is canceled when an engine on another machine does
