@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/docker/cli/cli/command"
-	"github.com/docker/cli/cli/connhelper"
 	dockercontext "github.com/docker/cli/cli/context"
 	"github.com/docker/cli/cli/context/docker"
 	"github.com/moby/moby/client"
@@ -141,14 +140,14 @@ func clientOptions(ep docker.Endpoint) ([]client.Opt, error) {
 	if !isSSH(ep.Host) {
 		return ep.ClientOpts()
 	}
-	helper, err := connhelper.GetConnectionHelperWithSSHOpts(ep.Host, sharedLogin())
+	dial, err := sshDialer(ep.Host)
 	if err != nil {
 		return nil, err
 	}
 	return []client.Opt{
-		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: helper.Dialer}}),
-		client.WithHost(helper.Host),
-		client.WithDialContext(helper.Dialer),
+		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: dial}}),
+		client.WithHost(sshHost),
+		client.WithDialContext(dial),
 		client.WithAPIVersionFromEnv(),
 	}, nil
 }

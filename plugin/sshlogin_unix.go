@@ -5,6 +5,7 @@ package plugin
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 
@@ -65,3 +66,7 @@ func privateDir(dir string) error {
 	}
 	return nil
 }
+
+// newSession keeps signals of the terminal from ssh, and prompts off the terminal, as the Docker CLI
+// does for a ProxyCommand.
+func newSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -1,0 +1,142 @@
+//go:build unix
+
+package e2e
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
+)
+
+// Loops on engines of other machines, over a slow link that breaks.
+
+// ticking is a step that takes as many seconds, prints each, and commits a file.
+func ticking(seconds, file string) string {
+	return "for i in $(seq " + seconds + "); do echo tick $i; sleep 1; done; echo done >" + file + " && git add " + file + " && git commit -qm '" + file + "'"
+}
+
+// awaitOutput waits until a process has printed a text.
+func awaitOutput(t *testing.T, p *process, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		if !strings.Contains(p.stdout.String()+p.stderr.String(), text) {
+			return errors.New("not printed: " + text)
+		}
+		return nil
+	})
+}
+
+// assertOnce asserts that each file was committed once, and nothing else.
+func (w *world) assertOnce(t *testing.T, files ...string) {
+	t.Helper()
+	assert.DeepEqual(t, strings.Split(w.git(t, "log", "--reverse", "--format=%s"), "\n"), append([]string{"first"}, files...))
+	assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+}
+
+// With a Docker context, everything works as on this machine: loops, lists, logs, shells,
+// limits, and cleaning up. The worktree is cloned without being asked for.
+func TestRemoteLoop(t *testing.T) {
+	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
+		w.useDefaults()
+		w.createContext(t, "big")
+		w.setenv("DOCKER_CONTEXT", "big")
+		w.plan(
+			t,
+			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt && git add a.txt && git commit -qm a.txt"}},
+			task{ID: "b", Title: "Add b", Priority: 2, Steps: []string{"echo from the agent; cat a.txt > b.txt && git add b.txt && git commit -qm b.txt"}},
+		)
+		res := w.ralph(t, "--memory", "512m", "build").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "2 commits of the sandbox are on your branch main"))
+		w.assertOnce(t, "a.txt", "b.txt")
+		assert.Equal(t, w.read(t, "b.txt"), "a\n")
+		assert.Equal(t, w.container(t).HostConfig.Memory, int64(512<<20))
+
+		assert.Check(t, is.Contains(w.ok(t, "ls"), "big"))
+		assert.Check(t, is.Contains(w.ok(t, "logs"), "from the agent"))
+		assert.Check(t, is.Contains(w.ok(t, "status"), "2 done"))
+		assert.Equal(t, w.ok(t, "shell", "--", "cat", "b.txt"), "a\n")
+		blocked := w.ralph(t, "shell", "--", "sh", "-c", "git ls-remote https://blocked.example/a/b.git").expect(t, 128)
+		assert.Check(t, is.Contains(blocked.stderr, "blocked.example"))
+		w.ok(t, "network", "ls")
+		assertNoHostMounts(t, w)
+
+		// Commands follow the sandbox without the context; another engine is an error.
+		w.setenv("DOCKER_CONTEXT", "")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
+		w.ok(t, "stop")
+		w.ok(t, "clean", "--force")
+		assert.Equal(t, len(w.containers(t)), 0)
+		for _, name := range w.volumes(t) {
+			assert.Check(t, strings.HasPrefix(name, "ralph-cache-"), name)
+		}
+		_, err := os.Stat(filepath.Join(w.repo, ".ralph", "tasks.db"))
+		assert.NilError(t, err, "the backlog came back")
+	})
+}
+
+// Of a warm command, few round trips follow one another.
+func TestRemoteRoundTrips(t *testing.T) {
+	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
+		w.useDefaults()
+		w.plan(t, task{ID: "a", Title: "A", Steps: []string{"seq 3000; echo a > a.txt && git add a.txt && git commit -qm a.txt"}})
+		w.ok(t, "task", "list")
+		before, started := link.Stats(), time.Now()
+		w.ok(t, "task", "list")
+		t.Logf("task list: %v, %+v", time.Since(started), link.Stats().Since(before))
+		if tls := w.endpoint.certs != ""; tls { // each login of ssh has round trips of its own
+			// A new connection takes two, and each request one.
+			assert.Check(t, link.Stats().Since(before).Sequential <= 14, "%+v", link.Stats().Since(before))
+		}
+		before = link.Stats()
+		w.ok(t, "build", "-n", "1")
+		stats := link.Stats().Since(before)
+		t.Logf("build with 3000 lines: %+v", stats)
+		assert.Check(t, stats.RoundTrips < 600, "%+v", stats)
+	})
+}
+
+// A loop goes on when its connection is cut or freezes. The command follows it again.
+func TestRemoteLoopSurvivesACut(t *testing.T) {
+	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
+		w.useDefaults()
+		w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("10", "a.txt")}}, task{ID: "b", Title: "B", Priority: 2, Steps: []string{ticking("1", "b.txt")}})
+		build := start(t, w.docker("ralph", "build"))
+		awaitOutput(t, build, "tick 2\n")
+		link.Cut()
+		awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
+		assert.NilError(t, link.Restore())
+		res := build.wait(t).expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Connected again: following the loop\n"))
+		assert.Check(t, is.Contains(res.stdout, "tick 10\n"))
+		assert.Check(t, is.Contains(res.stderr, "2 commits of the sandbox are on your branch main"))
+		w.assertOnce(t, "a.txt", "b.txt")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
+	})
+}
+
+// A loop goes on without its client. The next commands name, follow and fetch it.
+func TestRemoteLoopSurvivesItsClient(t *testing.T) {
+	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
+		w.useDefaults()
+		w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("15", "a.txt")}})
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		awaitOutput(t, build, "tick 1\n")
+		build.signalGroup(syscall.SIGKILL)
+		build.wait(t)
+		list := w.ralph(t, "task", "list").expect(t, 0)
+		assert.Check(t, is.Contains(list.stderr, `is still running`))
+		logs := w.ralph(t, "logs", "-f").expect(t, 0)
+		assert.Check(t, is.Contains(logs.stdout, "tick 15\n"))
+		w.ok(t, "task", "list")
+		w.assertOnce(t, "a.txt")
+	})
+}
