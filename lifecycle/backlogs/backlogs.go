@@ -38,6 +38,8 @@ type Backlog struct {
 	Sandbox string
 	// Root is the worktree's; empty if the backlog is in a clone in the sandbox.
 	Root string
+
+	afterStep func(name string) error // of a move; nil but in tests
 }
 
 // Copy is a copy of a backlog.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -42,12 +41,8 @@ func columnsOf(table string) []string {
 func (s *Store) Copy(ctx context.Context) (*Copy, error) {
 	c := &Copy{}
 	err := s.read(ctx, func(tx *sql.Tx) (err error) {
-		var found string
-		if err := tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found); err != nil {
+		if err := s.quickCheck(ctx, tx); err != nil {
 			return err
-		}
-		if found != "ok" {
-			return s.damaged(errors.New(found))
 		}
 		for table, rows := range c.tables() {
 			if *rows, err = copyTable(ctx, tx, table); err != nil {
