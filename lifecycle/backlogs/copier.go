@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -127,7 +126,7 @@ func (c *copier) follow(ctx context.Context) (stop func() error) {
 	seen := runlog.Latest(c.sb.Root)
 	go func() {
 		defer close(stopped)
-		look := time.NewTicker(commits.PollInterval)
+		look := time.NewTicker(host.PollInterval)
 		defer look.Stop()
 		for {
 			select {

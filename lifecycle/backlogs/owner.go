@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -107,6 +109,21 @@ func (b Backlog) InSandbox(ctx context.Context) (bool, error) {
 		return b.settle(f, r)
 	})
 	return r.State == entered || r.State == inSandbox, err
+}
+
+// Reclaim makes the worktree the owner of a backlog again when its sandbox is discarded, with
+// what it had when the backlog moved.
+func (b Backlog) Reclaim(ctx context.Context, root string) error {
+	r, err := b.readOwner()
+	if err != nil || r.State == "" {
+		return err
+	}
+	if !host.Missing(root) {
+		if err := b.lockFiles(ctx, root, func(f files) error { return b.settle(f, r) }); err != nil {
+			return err
+		}
+	}
+	return b.forgetOwner()
 }
 
 // lockFiles calls do with the files of a worktree, while no other process moves the backlog.

@@ -34,12 +34,11 @@ type Git struct {
 	repairs []string
 }
 
-// While an agent works, commits are fetched every syncEvery, and after each of its runs, which
-// are checked every PollInterval. A fetch that runs when the command ends may take fetchGrace.
+// While an agent works, commits are fetched every syncEvery, and after each of its runs. A fetch
+// that runs when the command ends may take fetchGrace.
 const (
-	syncEvery    = 30 * time.Second
-	PollInterval = time.Second
-	fetchGrace   = 10 * time.Second
+	syncEvery  = 30 * time.Second
+	fetchGrace = 10 * time.Second
 )
 
 // directWarning is printed once per sandbox.
@@ -282,7 +281,7 @@ func (g *Git) follow(ctx context.Context, top string,
 	last, seen, synced := "", runlog.Latest(top), time.Now()
 	go func() {
 		defer close(stopped)
-		look := time.NewTicker(PollInterval)
+		look := time.NewTicker(host.PollInterval)
 		defer look.Stop()
 		for {
 			select {

@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
+
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -44,9 +47,22 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	}
 	ReportSync(h, res)
 	if sb.Clone && err == nil {
-		err = repo.SetReleased(ctx, true)
+		err = releaseClone(ctx, h, driver, repo, sb)
 	}
 	return res, lost, err
+}
+
+// releaseClone brings logs and backlog of a clone back to the worktree.
+func releaseClone(ctx context.Context, h host.Host, driver lifecycle.Driver, repo *gitsync.Repo, sb lifecycle.Sandbox) error {
+	if !host.Missing(sb.Root) {
+		if err := mirror.Sync(ctx, h, driver, sb); err != nil {
+			return err
+		}
+		if err := (backlogs.Backlog{Host: h, Sandbox: sb.Name}).Return(ctx, driver, sb); err != nil {
+			return err
+		}
+	}
+	return repo.SetReleased(ctx, true)
 }
 
 // FetchAll fetches all commits of a sandbox, which is not removed if that fails. The remains

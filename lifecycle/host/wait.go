@@ -7,6 +7,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
+// PollInterval is how often the logs of a worktree are checked for runs that have ended.
+const PollInterval = time.Second
+
 // slowAfter is how long work may take before [Host.ReportSlow] reports it, and how often it
 // reports again at a terminal.
 const slowAfter = time.Second

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -242,7 +244,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 	}
 	defer leave()
 	if l.Backend.Unreachable != nil {
-		return forgetSandbox(h, l, discard)
+		return forgetSandbox(ctx, h, l, discard)
 	}
 	if err := checkIdle(ctx, l); err != nil {
 		return err
@@ -262,6 +264,11 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 			return err
 		}
 	}
+	if discard {
+		if err := (backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}).Reclaim(ctx, l.Sandbox.Root); err != nil {
+			return err
+		}
+	}
 	if err := h.ForgetEngine(l.Sandbox.Name); err != nil {
 		return err
 	}
@@ -271,11 +278,14 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 }
 
 // forgetSandbox forgets a sandbox on an engine that cannot be reached, if its commits may be lost.
-func forgetSandbox(h host.Host, l host.Located, discard bool) error {
+func forgetSandbox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
 	name := l.Sandbox.Name
 	if !discard {
 		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unreachable),
 			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+name)
+	}
+	if err := (backlogs.Backlog{Host: h, Sandbox: name}).Reclaim(ctx, l.Sandbox.Root); err != nil {
+		return err
 	}
 	if err := h.ForgetSandbox(l.Sandbox); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
@@ -114,7 +116,7 @@ func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(commits.PollInterval):
+	case <-time.After(host.PollInterval):
 		return nil
 	}
 }
@@ -178,6 +180,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 	var errs []error
 	for _, d := range running {
 		switch name, loop := host.LoopCommand(d.Command); {
+		case mirror.Is(d):
 		case loop:
 			errs = append(errs, finishLoop(ctx, h, l, d, name))
 		case name == "task" || d.Service(): // a loop that has just ended saves its backlog and commits
@@ -270,7 +273,7 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 	}
 	timeout, cancel := context.WithTimeout(ctx, termGrace)
 	defer cancel()
-	tick := time.NewTicker(commits.PollInterval / 4)
+	tick := time.NewTicker(host.PollInterval / 4)
 	defer tick.Stop()
 	for len(running) > 0 {
 		running = slices.DeleteFunc(running, func(d lifecycle.Dispatch) bool { return !stillRuns(timeout, l, d.ID) })

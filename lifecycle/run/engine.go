@@ -86,7 +86,8 @@ func (t Target) moveSandbox(ctx context.Context, h host.Host, driver *container.
 	return driver.Remove(ctx, sb)
 }
 
-// moveIn brings back to this machine what only the sandbox has: its commits.
+// moveIn brings back to this machine what only the sandbox has: commits, and of a clone logs and
+// backlog, too.
 func (t Target) moveIn(ctx context.Context, h host.Host, driver *container.Driver, sb lifecycle.Sandbox) error {
 	at := host.Backend{Kind: config.DriverContainer, Driver: driver, Engine: t.from.Engine}
 	if err := commits.Save(h, at, t.scan, t.wt)(ctx, sb); err != nil {
@@ -95,7 +96,6 @@ func (t Target) moveIn(ctx context.Context, h host.Host, driver *container.Drive
 	if sb.Private && !gitsync.Saved(h.StateDir, sb.Name) {
 		return hint.Wrap(errors.New("its commits cannot be fetched"), "run %q without --move first, or %s", "docker ralph task list", commits.DiscardHint(sb.Name))
 	}
-	// The backlog of a sandbox with its own clone has to return here, too.
 	return nil
 }
 

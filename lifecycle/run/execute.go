@@ -132,6 +132,9 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		}
 		defer stop()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
+		if err := enterClone(ctx, h.Host, r, sb, rec.cause != ""); err != nil {
+			return 0, err
+		}
 		code, err := execSynced(ctx, r, sb, func() (int, error) {
 			keep, err := r.keepBacklog(ctx, h.Host, sb, p.ID, rec.cause != "")
 			if err != nil {
@@ -158,11 +161,6 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() (int, error)) (int, error) {
 	if r.git == nil {
 		return exec()
-	}
-	if sb.Clone {
-		if err := r.git.Repo.SetReleased(ctx, false); err != nil {
-			return 0, err
-		}
 	}
 	if r.opts.Command == host.TaskCommand {
 		if err := r.git.FetchInterrupted(ctx, sb); err != nil {
