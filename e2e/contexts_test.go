@@ -12,7 +12,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
-// A sandbox stays on its engine when the context changes, until --move moves it with its commits.
+// A sandbox stays on its engine when the context changes, until --move moves it with its
+// commits and backlog.
 func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	t.Parallel()
 	all := engines.Need(t)
@@ -21,7 +22,7 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	}
 	w := newWorld(t, all[0])
 	w.setenv("DOCKER_HOST", "")
-	w.setenv("RALPH_GIT", "")
+	w.useClone()
 	other := *w
 	other.engine = all[1]
 	t.Cleanup(func() { other.removeContainers(t) })
@@ -37,6 +38,7 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	}
 
 	use("one")
+	ralph("task", "create", "t1", "Stays").expect(t, 0)
 	commit("a")
 	use("two")
 	commit("b")
@@ -49,6 +51,7 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	assert.Assert(t, is.Contains(refused.stderr, "the sandbox "+name+" is on the engine one\nHint: run \"docker --context one ralph ...\", or move it with --move"))
 
 	moved := ralph("--move", "task", "list").expect(t, 0)
+	assert.Check(t, is.Contains(moved.stdout, "Stays"))
 	assert.Assert(t, is.Contains(moved.stderr, "Moving the sandbox "+name+" from the engine one to two"))
 	assert.Equal(t, len(w.containers(t)), 0)
 	assert.Equal(t, len(other.containers(t)), 1)

@@ -13,7 +13,9 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
 
+	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
 )
 
@@ -139,4 +141,52 @@ func TestRemoteLoopSurvivesItsClient(t *testing.T) {
 		w.ok(t, "task", "list")
 		w.assertOnce(t, "a.txt")
 	})
+}
+
+// A connection that hangs, as after a laptop was asleep, is given up. A loop that has ended
+// meanwhile is reported.
+func TestRemoteLoopSurvivesAFrozenConnection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	link := w.connectTLS(t)
+	w.useDefaults()
+	w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("5", "a.txt")}})
+	build := start(t, w.docker("ralph", "build", "-n", "1"))
+	awaitOutput(t, build, "tick 2\n")
+	link.Freeze()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if strings.Contains(build.stderr.String(), "Warning: the engine does not answer: waiting for it\n") {
+			return poll.Success()
+		}
+		return poll.Continue("it waits for an answer")
+	}, poll.WithTimeout(3*time.Minute))
+	assert.NilError(t, link.Restore())
+	res := build.wait(t).expect(t, 0)
+	assert.Check(t, is.Contains(res.stdout, "tick 5\n"))
+	w.assertOnce(t, "a.txt")
+}
+
+// The real Claude Code works on another machine. Its key stays with the proxy there.
+func TestClaudeOnAnotherMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	base := claudeBase(t, w)
+	api, url := w.serveModel(t, [][]modelapi.Turn{w.buildTurns("shop/01", "one")})
+	w.connectSSH(t)
+	w.useDefaults()
+	const key = "sk-ant-e2e-on-another-machine"
+	w.setenv("ANTHROPIC_BASE_URL", url)
+	w.setenv("ANTHROPIC_API_KEY", key)
+	claude := func(args ...string) result {
+		return w.ralph(t, append([]string{"--agent", "claude", "--base", base}, args...)...)
+	}
+	claude("task", "create", "shop/01", "Add one").expect(t, 0)
+	res := claude("build", "-n", "1").expect(t, 0)
+	assert.Check(t, is.Contains(res.stderr, "1 commit of the sandbox is on your branch main"))
+	assert.Check(t, len(api.Requests()) > 0)
+	for _, r := range api.Requests() {
+		assert.Equal(t, r.Key, key)
+	}
+	assert.Assert(t, is.Contains(w.git(t, "show", "--stat", "--format="), "one"))
+	assertNoHostMounts(t, w)
 }

@@ -128,11 +128,11 @@ func (r *Repo) pushClone(ctx context.Context, sh Shell, st *state, branch, index
 			wanted = append(wanted, f[2])
 		}
 	}
-	pack, err := r.pack(ctx, st, wanted)
+	objects, err := r.pack(ctx, st, wanted)
 	if err != nil {
 		return err
 	}
-	return r.send(ctx, sh, pushCloneScript, []string{branch, index, tip, old, pack.what(), skips}, updates, pack)
+	return r.send(ctx, sh, pushCloneScript, []string{branch, index, tip, old, objects.what(), skips}, updates, objects)
 }
 
 // pack are objects that the sandbox lacks.

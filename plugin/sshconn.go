@@ -43,7 +43,9 @@ func sshDialer(address string) (func(ctx context.Context, network, addr string) 
 	if err != nil {
 		return nil, fmt.Errorf("using the address %s: %w", address, err)
 	}
-	return func(context.Context, string, string) (net.Conn, error) { return startSSH(args) }, nil
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return startSSH(context.WithoutCancel(ctx), args)
+	}, nil
 }
 
 // sshWait is how long the output of an ended ssh is waited for: a background process that has the
@@ -59,8 +61,9 @@ type sshConn struct {
 	kill    sync.Once
 }
 
-func startSSH(args []string) (net.Conn, error) {
-	c := &sshConn{cmd: exec.Command("ssh", args...)}
+// startSSH starts ssh. Connections outlive the request that they were made for.
+func startSSH(ctx context.Context, args []string) (net.Conn, error) {
+	c := &sshConn{cmd: exec.CommandContext(ctx, "ssh", args...)}
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err

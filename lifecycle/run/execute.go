@@ -132,10 +132,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		}
 		defer stop()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
-		if err := enterClone(ctx, h.Host, r, sb, rec.cause != ""); err != nil {
-			return 0, err
-		}
-		code, err := execSynced(ctx, r, sb, func() (int, error) {
+		code, err := execSynced(ctx, h.Host, r, sb, rec.cause != "", func() (int, error) {
 			keep, err := r.keepBacklog(ctx, h.Host, sb, p.ID, rec.cause != "")
 			if err != nil {
 				return 0, err
@@ -158,7 +155,10 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 
 // execSynced runs a command in a sandbox. It pushes to a private git directory first, and
 // fetches commits while the command runs.
-func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() (int, error)) (int, error) {
+func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, resumed bool, exec func() (int, error)) (int, error) {
+	if err := enterClone(ctx, h, r, sb, resumed); err != nil {
+		return 0, err
+	}
 	if r.git == nil {
 		return exec()
 	}

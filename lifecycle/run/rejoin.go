@@ -24,8 +24,8 @@ const (
 	remoteGrace = time.Hour
 	// answerEvery is how often such an engine is asked whether the connection works, and
 	// answerTimeout how long it may take.
-	answerEvery   = 15 * time.Second
-	answerTimeout = 30 * time.Second
+	answerEvery   = 10 * time.Second
+	answerTimeout = 20 * time.Second
 )
 
 // errNoAnswer is the cause of a connection that is given up: a laptop that was asleep, or a
