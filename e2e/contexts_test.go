@@ -18,7 +18,7 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	t.Parallel()
 	all := engines.Need(t)
 	if len(all) < 2 {
-		t.Skip("needs two engines: \"make test ENGINES=all\"")
+		skipOrFail(t, "it needs two engines: \"make test ENGINES=all\"")
 	}
 	w := newWorld(t, all[0])
 	w.setenv("DOCKER_HOST", "")

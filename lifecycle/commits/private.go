@@ -42,6 +42,8 @@ func WantsClone(cfg config.Effective, at host.Backend) (bool, error) {
 		return false, nil
 	case cfg.Sandbox.Git != config.GitPrivate:
 		return false, hint.Wrap(errors.New("a clone of the worktree needs a private git directory"), "remove %s = %q", GitKey, cfg.Sandbox.Git)
+	case !cfg.Sandbox.Reuse:
+		return false, hint.Wrap(errors.New("a clone of the worktree has the backlog and cannot be for one command only"), "remove reuse_container = false")
 	}
 	return true, nil
 }
