@@ -223,11 +223,11 @@ func TestEngineRestart(t *testing.T) {
 		r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		r.assertBlocked(t, r.tryInContainer(t))
 		w.ok(t, "task", "list")
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "three")
 		r.assertAllowed(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		r.agent.run(t, "")
 		res := r.build.wait(t).expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Connected again: following the loop\n"))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "three")
 	})
 }
 

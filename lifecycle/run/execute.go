@@ -219,7 +219,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	}
 	stopWatch()
 	if connectionLost(err) && host.IsLoop(command) {
-		code, err = h.rejoin(context.WithoutCancel(ctx), driver, sb, p, err)
+		code, err = h.rejoin(context.WithoutCancel(ctx), rec, driver, sb, p, err)
 	}
 	if err == nil && (stdout.failed || stderr.failed) && processLimit(ctx, driver, sb) > 0 {
 		err = errNotStarted

@@ -78,7 +78,7 @@ type follower struct {
 
 // rejoin waits for the engine, and follows a loop that has survived the lost connection. The
 // error is that of the connection if the loop has not, or its end is unknown.
-func (h session) rejoin(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, lost error) (int, error) {
+func (h session) rejoin(ctx context.Context, rec *resumer, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, lost error) (int, error) {
 	f := &follower{session: h, driver: driver, sb: sb, id: p.ID, out: p.Stdout}
 	defer f.close()
 	if f.find() {
@@ -100,7 +100,7 @@ func (h session) rejoin(ctx context.Context, driver lifecycle.Driver, sb lifecyc
 		case noAnswer && time.Now().After(end), err != nil && !noAnswer:
 			return 0, lost
 		case noAnswer && !away:
-			away = true
+			away, rec.absent = true, true
 			h.Report("Warning: the engine does not answer: waiting for it")
 		case err == nil && !running:
 			code, err := endOf(ctx, sb, p.ID)

@@ -33,6 +33,7 @@ type resumer struct {
 	deaths int               // in a row, without a successful run in between
 	cause  string            // of the latest death; empty before a restart
 	away   bool              // the engine has not answered since began
+	absent bool              // the same, found by [session.rejoin]
 	sb     lifecycle.Sandbox // of the latest attempt
 	blamed string            // the known cause of the next death
 }
@@ -165,7 +166,7 @@ func connectionLost(err error) bool {
 
 // interruption returns what has happened to a sandbox. It waits for an engine that restarts.
 func (r *resumer) interruption(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Interruption, error) {
-	r.away = false
+	r.away, r.absent = r.absent, false
 	restarted := time.Now().Add(restartGrace)
 	for end := time.Now().Add(engineGrace); ; {
 		m, err := r.look(ctx, sb)
