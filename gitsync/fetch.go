@@ -1,6 +1,7 @@
 package gitsync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -32,19 +33,44 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 	return res, err
 }
 
-// Follow fetches while an agent works. The user's branch is fast-forwarded only to a
-// commit that was the last one at the previous call, because agents amend what they
-// have just committed, or if the agent has ended since. tip is to be passed as last to
-// the next call.
-func (r *Repo) Follow(ctx context.Context, sh Shell, last string, ended bool) (res Result, tip string, err error) {
+// Follow fetches while an agent works. The user's branch is fast-forwarded to the commit
+// final at most, because agents amend what they have just committed, or to the last one if
+// the agent has ended. tip is the last one.
+func (r *Repo) Follow(ctx context.Context, sh Shell, final string, ended bool) (res Result, tip string, err error) {
 	r, st, unlock, err := r.open(ctx)
 	if err != nil {
-		return Result{}, last, err
+		return Result{}, "", err
 	}
 	defer unlock()
 	r.git = r.git.Reload()
-	res, err = r.fetch(ctx, &st, sh, func(tip string) bool { return ended || tip == last })
-	return res, res.tip, err
+	synced := st.Synced
+	res, err = r.fetch(ctx, &st, sh, func(last string) (string, error) {
+		if tip = last; ended {
+			return tip, nil
+		}
+		return r.notAfter(ctx, tip, final, synced)
+	})
+	return res, cmp.Or(tip, res.tip), err
+}
+
+// notAfter returns a commit if a branch with that tip contains it; empty if not, or if it
+// is not new.
+func (r *Repo) notAfter(ctx context.Context, tip, final, synced string) (string, error) {
+	switch {
+	case final == tip:
+		return tip, nil
+	case !objectID().MatchString(final):
+		return "", nil
+	}
+	if has, err := r.git.Contains(ctx, tip, final); err != nil || !has {
+		return "", nil //nolint:nilerr // the agent can have recorded anything
+	}
+	if synced != "" {
+		if known, err := r.git.Contains(ctx, synced, final); err != nil || known {
+			return "", err
+		}
+	}
+	return final, nil
 }
 
 // setReported records that the user sees the refused refs.
@@ -61,9 +87,9 @@ func (r *Repo) setReported(st *state) error {
 	return r.save(*st)
 }
 
-// fetch fetches and fast-forwards. final, if not nil, says whether the user's branch may
-// be fast-forwarded to a commit.
-func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip string) bool) (Result, error) {
+// fetch fetches and fast-forwards. final, if not nil, returns the commit that the user's
+// branch may be fast-forwarded to, or none; it gets the last one.
+func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip string) (string, error)) (Result, error) {
 	if st.Branch == "" {
 		branch, err := r.git.Branch(ctx)
 		if err != nil {
@@ -108,8 +134,11 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	if err != nil {
 		return res, err
 	}
-	if res.tip == "" || final != nil && !final(res.tip) {
-		return res, nil
+	if res.tip != "" && final != nil {
+		res.tip, err = final(res.tip)
+	}
+	if err != nil || res.tip == "" {
+		return res, err
 	}
 	if err := r.syncBranch(ctx, st, &res, user); err != nil {
 		return res, err

@@ -361,6 +361,20 @@ func TestFollowWaitsForFinalCommits(t *testing.T) {
 	assert.Equal(t, w.tip("main"), tip)
 	w.assertClean()
 
+	// An earlier commit is final, if the branch still has it.
+	final := w.commit("c.txt", "final\n")
+	amended := w.commit("d.txt", "amended\n")
+	res, _ = watch(final)
+	assert.Equal(t, res.Commits, 1)
+	assert.Equal(t, w.tip("main"), final)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), amended)
+	for _, other := range []string{before, final, "x", "--help", before[:39] + "0"} {
+		res, _ = watch(other)
+		assert.Equal(t, res.Commits, 0, other)
+		assert.Assert(t, res.Conflict == nil, other)
+		assert.Equal(t, w.tip("main"), final)
+	}
+
 	// One that has ended amends nothing.
 	last := w.commit("b.txt", "two\n")
 	_, _, err := w.repo.Follow(t.Context(), w.sh, tip, true)
