@@ -269,25 +269,29 @@ func TestSandboxesDoesNotWaitForAnEngine(t *testing.T) {
 	assert.Assert(t, is.Contains(stderr.String(), "the engine big cannot be reached"))
 }
 
-func TestSandboxNameOfAnotherWorktreeOnAnotherEngine(t *testing.T) {
-	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
+func TestSandboxNameIsOfOneWorktreeAndBranch(t *testing.T) {
+	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "feature/x"}}
+	dashed := gitrepo.Scope{Repo: "a/b", Branch: "feature-x"}
 	plain, err := wt.Scope.SandboxName()
 	assert.NilError(t, err)
 	own, err := wt.OwnName()
 	assert.NilError(t, err)
 	for _, tc := range []struct {
-		name   string
-		record EngineRecord
-		want   string
+		name  string
+		owner *Owner
+		want  string
 	}{
-		{"its own", EngineRecord{Engine: big, Root: wt.Root}, plain},
-		{"of another worktree", EngineRecord{Engine: big, Root: t.TempDir()}, own},
-		{"of a worktree that was moved", EngineRecord{Engine: big, Root: "/does/not/exist"}, plain},
-		{"of another worktree on the selected engine, where a lookup finds it", EngineRecord{Engine: laptop, Root: t.TempDir()}, plain},
+		{"of a worktree without a sandbox", nil, plain},
+		{"its own", &Owner{Scope: wt.Scope, Root: wt.Root}, plain},
+		{"of another copy of the repository", &Owner{Scope: wt.Scope, Root: t.TempDir()}, own},
+		{"of a worktree that was moved", &Owner{Scope: wt.Scope, Root: "/does/not/exist"}, plain},
+		{"of another branch in the same worktree", &Owner{Scope: dashed, Root: wt.Root}, own},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h, _ := onLaptop(t)
-			assert.NilError(t, h.SaveEngine(plain, tc.record))
+			if tc.owner != nil {
+				assert.NilError(t, h.SaveOwner(plain, *tc.owner))
+			}
 			name, err := h.SandboxName(wt)
 			assert.NilError(t, err)
 			assert.Equal(t, name, tc.want)

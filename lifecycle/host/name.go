@@ -19,10 +19,17 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 		return own, nil
 	}
 	name, err := wt.Scope.SandboxName()
-	if r, elsewhere := h.Elsewhere(name); err == nil && elsewhere && r.Root != wt.Root && !Missing(r.Root) {
-		return own, nil // another worktree has a sandbox of that name on another engine
+	if err == nil && h.ownedByAnother(name, wt) {
+		return own, nil
 	}
 	return name, err
+}
+
+// ownedByAnother reports whether a name, with all state, belongs to another scope or to an existing
+// other worktree, whatever driver and engine its sandbox is on, and also after it was removed.
+func (h Host) ownedByAnother(name string, wt gitrepo.Worktree) bool {
+	o, err := readOwner(h.OwnerPath(name))
+	return err == nil && (o.Scope != wt.Scope || o.Root != wt.Root) && !Missing(o.Root)
 }
 
 // CreatedFor reports whether the sandbox is recorded as created for the scope and the worktree.

@@ -216,7 +216,7 @@ func (s State) Find(key string) (Worktree, Loop, error) {
 
 // Tasks returns the newest copy of the worktree's backlog, and when it was taken.
 func (w Worktree) Tasks(h host.Host) ([]backlogs.Task, time.Time, error) {
-	name, err := gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}.SandboxName()
+	name, err := h.SandboxName(gitrepo.Worktree{Root: w.Root, Scope: gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}})
 	if w.Sandbox != nil {
 		name, err = w.Sandbox.Name, nil
 	}
