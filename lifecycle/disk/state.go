@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
@@ -104,7 +103,7 @@ func (inv *inventory) stateItem(name string, paths []string) Item {
 	default:
 		item.Reclaimable, item.Reason = true, doesNotExist(owner.Root)
 	}
-	item.remove = func(ctx context.Context) error { return inv.removeState(ctx, name, owner, paths) }
+	item.remove = func(ctx context.Context) error { return inv.removeState(ctx, name, paths) }
 	return item
 }
 
@@ -121,8 +120,8 @@ func (inv *inventory) mayExist(name string) bool {
 }
 
 // removeState removes the files of a sandbox that does not exist.
-func (inv *inventory) removeState(ctx context.Context, name string, owner host.Owner, paths []string) error {
-	leave, err := inv.host.LockExclusive(ctx, lifecycle.Sandbox{Name: name, Scope: owner.Scope}, 0)
+func (inv *inventory) removeState(ctx context.Context, name string, paths []string) error {
+	leave, err := inv.host.LockExclusive(ctx, name, 0)
 	if err != nil {
 		return err
 	}

@@ -116,6 +116,9 @@ func (h Host) Remove(ctx context.Context, driver lifecycle.Driver, sb lifecycle.
 	if err := driver.Remove(ctx, sb); err != nil || kept {
 		return err
 	}
+	if sb.Ephemeral {
+		h.forgetLocks(sb.Name)
+	}
 	return h.ForgetEngine(sb.Name)
 }
 

@@ -8,9 +8,6 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-
-	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // LockFile returns a file of the lock directory.
@@ -21,9 +18,18 @@ func (h Host) LockFile(name string) (*flock.Flock, error) {
 	return flock.New(filepath.Join(h.LockDir(), name)), nil
 }
 
+// forgetLocks removes the lock files of a sandbox whose name is not used again.
+func (h Host) forgetLocks(sandbox string) {
+	for _, name := range []string{setupLock(sandbox), agentLock(sandbox), useLock(sandbox)} {
+		_ = os.Remove(filepath.Join(h.LockDir(), name)) // it may not exist
+	}
+}
+
+func setupLock(sandbox string) string { return sandbox + ".lock" }
+
 // TryLockSandbox takes the lock of [lifecycle.Ensurer]; unlock is nil if it is held.
 func (h Host) TryLockSandbox(name string) (unlock func(), err error) {
-	return h.tryLock(name + ".lock")
+	return h.tryLock(setupLock(name))
 }
 
 func (h Host) tryLock(name string) (unlock func(), err error) {
@@ -69,19 +75,12 @@ func (h Host) TryLockAgents(sandbox string) (leave func(), err error) {
 	return h.tryLock(agentLock(sandbox))
 }
 
-// scopeLock returns the lock that commands share while they use the sandboxes of a scope.
-func (h Host) scopeLock(s gitrepo.Scope) (*flock.Flock, error) {
-	name, err := s.SandboxName()
-	if err != nil {
-		return nil, err
-	}
-	return h.LockFile(name + ".scope")
-}
+// useLock is the name of the lock that commands share while they use a sandbox.
+func useLock(sandbox string) string { return sandbox + ".use" }
 
-// LockShared keeps other commands from stopping or removing the scope's sandboxes until
-// leave is called.
-func (h Host) LockShared(ctx context.Context, s gitrepo.Scope) (leave func(), err error) {
-	lock, err := h.scopeLock(s)
+// LockShared keeps other commands from stopping or removing a sandbox until leave is called.
+func (h Host) LockShared(ctx context.Context, sandbox string) (leave func(), err error) {
+	lock, err := h.LockFile(useLock(sandbox))
 	if err != nil {
 		return nil, err
 	}
@@ -96,10 +95,10 @@ func (h Host) LockShared(ctx context.Context, s gitrepo.Scope) (leave func(), er
 	return func() { _ = lock.Close() }, nil
 }
 
-// LockExclusive keeps other commands on this machine from using the sandboxes of a scope
-// until leave is called. leave is nil if they are still in use after the timeout.
-func (h Host) LockExclusive(ctx context.Context, sb lifecycle.Sandbox, timeout time.Duration) (leave func(), err error) {
-	lock, err := h.scopeLock(sb.Scope)
+// LockExclusive keeps other commands on this machine from using a sandbox until leave is
+// called. leave is nil if it is still in use after the timeout.
+func (h Host) LockExclusive(ctx context.Context, sandbox string, timeout time.Duration) (leave func(), err error) {
+	lock, err := h.LockFile(useLock(sandbox))
 	if err != nil {
 		return nil, err
 	}

@@ -108,10 +108,10 @@ func TestRecordsOfAScope(t *testing.T) {
 
 func TestExclusiveLockWaitsForCommands(t *testing.T) {
 	h := Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-	sb := lifecycle.Sandbox{Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
-	one, err := h.LockShared(t.Context(), sb.Scope)
+	const sb = "ralph-a-b-main"
+	one, err := h.LockShared(t.Context(), sb)
 	assert.NilError(t, err)
-	two, err := h.LockShared(t.Context(), sb.Scope)
+	two, err := h.LockShared(t.Context(), sb)
 	assert.NilError(t, err)
 	leave, err := h.LockExclusive(t.Context(), sb, 100*time.Millisecond)
 	assert.NilError(t, err)
@@ -122,7 +122,7 @@ func TestExclusiveLockWaitsForCommands(t *testing.T) {
 	assert.NilError(t, err)
 	came := make(chan error)
 	go func() {
-		three, err := h.LockShared(t.Context(), sb.Scope)
+		three, err := h.LockShared(t.Context(), sb)
 		if err == nil {
 			three()
 		}

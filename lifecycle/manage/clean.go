@@ -235,7 +235,7 @@ func checkIdle(ctx context.Context, l host.Located) error {
 // RemoveSandbox removes a sandbox. Without discard, it keeps one whose commits cannot
 // be fetched.
 func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
-	leave, err := h.LockExclusive(ctx, l.Sandbox, 0)
+	leave, err := h.LockExclusive(ctx, l.Sandbox.Name, 0)
 	if err != nil {
 		return err
 	}

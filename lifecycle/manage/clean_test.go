@@ -42,7 +42,7 @@ func TestRemoveSandbox(t *testing.T) {
 			d := &removable{busy: tc.busy, err: tc.failed}
 			tc.sb.Name, tc.sb.Scope = "ralph-a-b-main", gitrepo.Scope{Repo: "a/b", Branch: "main"}
 			if tc.inUse {
-				leave, err := h.LockShared(t.Context(), tc.sb.Scope)
+				leave, err := h.LockShared(t.Context(), tc.sb.Name)
 				assert.NilError(t, err)
 				defer leave()
 			}

@@ -288,7 +288,7 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 // halt stops a sandbox, after the command that used it has fetched the commits, or
 // after fetching them itself.
 func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
-	leave, err := h.LockExclusive(ctx, l.Sandbox, fetchGrace)
+	leave, err := h.LockExclusive(ctx, l.Sandbox.Name, fetchGrace)
 	if err != nil {
 		return err
 	}

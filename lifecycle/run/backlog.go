@@ -12,7 +12,7 @@ import (
 )
 
 func (t Target) backlog(h host.Host) backlogs.Backlog {
-	b := backlogs.Backlog{Host: h, Sandbox: t.spec.Name, Root: t.spec.Root}
+	b := backlogs.Backlog{Host: h, Sandbox: t.name, Root: t.spec.Root}
 	if t.spec.Clone || t.spec.Private && t.Kind != config.DriverContainer {
 		b.Root = "" // it is in a clone
 	}

@@ -62,7 +62,7 @@ func (t Target) moveSandbox(ctx context.Context, h host.Host, driver *container.
 	if err := t.spec.Check(sb); err != nil && !h.Moved(sb, t.wt) {
 		return err
 	}
-	leave, err := h.LockExclusive(ctx, sb, 0)
+	leave, err := h.LockExclusive(ctx, sb.Name, 0)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,7 @@ package run
 
 import (
 	"context"
-	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -51,7 +49,7 @@ func sweepOne(ctx context.Context, h host.Host, driver lifecycle.Driver, sb life
 		}
 		return true, save(ctx, sb)
 	}, func() error {
-		return errors.Join(os.RemoveAll(h.RecordDir(sb.Name)), os.Remove(filepath.Join(h.LockDir(), sb.Name+".lock")))
+		return os.RemoveAll(h.RecordDir(sb.Name))
 	})
 }
 

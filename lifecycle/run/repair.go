@@ -55,7 +55,7 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
-	leave, err := h.LockShared(ctx, t.wt.Scope)
+	leave, err := h.LockShared(ctx, t.spec.Name)
 	if err != nil {
 		return err
 	}

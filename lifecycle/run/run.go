@@ -92,7 +92,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	leave, err := h.LockShared(ctx, t.wt.Scope)
+	leave, err := h.LockShared(ctx, t.spec.Name)
 	if err != nil {
 		return 0, err
 	}
