@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitsync/index"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
@@ -239,20 +239,20 @@ var inTheWay = lazyregexp.New(`(?m)^error: (?:Entry|Untracked working tree file|
 // the user that would be overwritten is a conflict, and nothing has changed then. Files
 // that an interrupted checkout has written are recognized by their content.
 func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexChange {
-	return func(ctx context.Context, edit indexEdit) (*Conflict, func() error, error) {
+	return func(ctx context.Context, edit index.Edit) (*Conflict, func() error, error) {
 		config, err := r.git.Config(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		index, err := r.git.Index(ctx)
+		entries, err := r.git.Index(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
-		written, conflicting := r.compareFiles(index, changes, len(to))
+		written, conflicting := r.git.Compare(entries, changes, len(to))
 		if conflicting != "" {
 			return &Conflict{Kind: fileInTheWay, Detail: conflicting}, nil, nil
 		}
-		g := r.git.WithoutFilters(config).With("GIT_INDEX_FILE=" + edit.temp)
+		g := edit.Git(r.git.WithoutFilters(config))
 		g.Timeout = checkoutTimeout
 		if _, err := g.InWorktree(ctx, "update-index", "-q", "--refresh"); err != nil && !gitrepo.SaysNo(err) {
 			return nil, nil, fmt.Errorf("updating the index: %w", err)
@@ -279,50 +279,6 @@ func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexC
 		}
 		return nil, nil, fmt.Errorf("checking out the sandbox's commits: %w", err)
 	}
-}
-
-// compareFiles returns lines for update-index about files that have their new content
-// already, and a file that is not tracked where a new one has to be.
-func (r *Repo) compareFiles(index []hostgit.Entry, changes []hostgit.Change, format int) (written []string, conflicting string) {
-	tracked := make(map[string]hostgit.Entry, len(index))
-	for _, e := range index {
-		tracked[e.Path] = e
-	}
-	for _, c := range changes {
-		e, is := tracked[c.Path]
-		switch {
-		case c.Deleted() || is && e.OID == c.NewID:
-			continue
-		case is && e.OID != c.OldID, e.Tag == 'S':
-			continue // read-tree decides
-		case r.git.BlobID(c.Path, format) == c.NewID:
-			written = append(written, fmt.Sprintf("%s %s\t%s\x00", c.NewMode, c.NewID, c.Path))
-		case !is:
-			if path := r.untracked(tracked, c.Path); path != "" {
-				return nil, path
-			}
-		}
-	}
-	return written, ""
-}
-
-// untracked returns what is at the path of a new file, or at that of one of its
-// directories, and not tracked; empty for nothing. read-tree would remove ignored files.
-func (r *Repo) untracked(tracked map[string]hostgit.Entry, path string) string {
-	for i := range len(path) + 1 {
-		if i < len(path) && path[i] != '/' {
-			continue
-		}
-		at := path[:i]
-		info, err := os.Lstat(filepath.Join(r.git.Root, filepath.FromSlash(at)))
-		if err != nil {
-			return ""
-		}
-		if _, is := tracked[at]; !is && (i == len(path) || !info.IsDir()) {
-			return at
-		}
-	}
-	return ""
 }
 
 // uncommittedHere lists the user's uncommitted files, which a clone does not have.

@@ -14,6 +14,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/gitsync/index"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -136,8 +138,8 @@ func TestCloneKeepsUncommittedChanges(t *testing.T) {
 	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
 	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
 	c.fetch()
-	assert.Equal(t, c.git("show", c.repo.Prefix()+"/"+stashRef+"^3:last.txt"), "last")
-	assert.Equal(t, c.git("for-each-ref", "--format=%(refname)", c.repo.Prefix()+"/"+stashRef+"*"),
+	assert.Equal(t, c.git("show", c.repo.Prefix()+"/"+refname.Stash+"^3:last.txt"), "last")
+	assert.Equal(t, c.git("for-each-ref", "--format=%(refname)", c.repo.Prefix()+"/"+refname.Stash+"*"),
 		c.repo.Prefix()+"/@stash\n"+c.repo.Prefix()+"/@stash-"+c.inSandbox("git rev-parse stash@{1}"))
 	assert.Equal(t, c.read("unfinished.txt"), "user's\n")
 }
@@ -204,9 +206,9 @@ func TestCloneInterruptedFastForward(t *testing.T) {
 	to := c.inSandbox("git rev-parse HEAD")
 	st, err := c.repo.readState()
 	assert.NilError(t, err)
-	st.Pending = &pending{From: tip, To: to, Token: newToken()}
+	st.Pending = &pending{From: tip, To: to, Token: index.NewToken()}
 	assert.NilError(t, c.repo.save(st))
-	assert.NilError(t, c.repo.indexEdit(st.Pending.Token).begin())
+	assert.NilError(t, index.New(c.repo.git, st.Pending.Token).Begin())
 	c.write("a.txt", "agent\n")
 	c.write("deep/x", "x\n")
 	assert.NilError(t, os.Remove(filepath.Join(c.root, "b.txt")))

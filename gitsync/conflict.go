@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -56,10 +58,10 @@ func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit str
 	c.Clone = r.clone
 	c.Branch, c.Ref = branch, r.Prefix()+"/"+branch
 	if c.Kind == hasSubmodule {
-		c.Ref = r.Prefix() + "/" + submoduleRef + branch
+		c.Ref = r.Prefix() + "/" + refname.Submodule + branch
 	}
 	if c.Merged != "" {
-		c.Merged = r.Prefix() + "/" + mergedRef
+		c.Merged = r.Prefix() + "/" + refname.Merged
 	}
 	return c, nil
 }
@@ -173,7 +175,7 @@ func (r *Repo) prepareMerge(ctx context.Context, branch, tip, commit string) (*C
 		return c, err
 	}
 	tree, err := r.git.Line(ctx, "merge-tree", "--write-tree", "--no-messages", tip, commit)
-	if err != nil || !objectID().MatchString(tree) {
+	if err != nil || !hostgit.IsObjectID(tree) {
 		return c, ctx.Err()
 	}
 	merge, err := r.git.With("GIT_AUTHOR_NAME=docker-ralph", "GIT_AUTHOR_EMAIL=docker-ralph@localhost", "GIT_COMMITTER_NAME=docker-ralph", "GIT_COMMITTER_EMAIL=docker-ralph@localhost").
@@ -181,7 +183,7 @@ func (r *Repo) prepareMerge(ctx context.Context, branch, tip, commit string) (*C
 	if err != nil {
 		return c, ctx.Err()
 	}
-	if err := r.updateRefs(ctx, fmt.Sprintf("update %s/%s %s\n", r.Prefix(), mergedRef, merge)); err != nil {
+	if err := r.updateRefs(ctx, fmt.Sprintf("update %s/%s %s\n", r.Prefix(), refname.Merged, merge)); err != nil {
 		return nil, err
 	}
 	c.Merged = merge

@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 )
 
 // Fetch fetches the sandbox's new commits and fast-forwards the user's branch if
@@ -59,7 +62,7 @@ func (r *Repo) notAfter(ctx context.Context, tip, final, synced string) (string,
 	switch {
 	case final == tip:
 		return tip, nil
-	case !objectID().MatchString(final):
+	case !hostgit.IsObjectID(final):
 		return "", nil
 	}
 	if has, err := r.git.Contains(ctx, tip, final); err != nil || !has {
@@ -102,7 +105,7 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 		return Result{}, err
 	}
 	own := "refs/heads/" + st.Branch
-	if len(l.moved(st.Tips)) == 0 && l.refs[own] == st.Synced && !st.Retry && !r.repairing {
+	if len(l.Moved(st.Tips)) == 0 && l.Refs[own] == st.Synced && !st.Retry && !r.repairing {
 		return r.result(*st, l)
 	}
 	if err := r.undoRewinds(ctx, l, st.Tips); err != nil {
@@ -113,7 +116,7 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 		return Result{}, err
 	}
 	before := maps.Clone(st.Tips)
-	submodules, err := r.submodules(ctx, user.tip, l.moved(st.Tips))
+	submodules, err := r.submodules(ctx, user.tip, l.Moved(st.Tips))
 	if err != nil {
 		return Result{}, err
 	}
@@ -124,9 +127,9 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	res, err := r.result(*st, l)
 	res.Kept = kept
 	for ref, name := range names {
-		if ref != own && before[ref] != l.refs[ref] {
+		if ref != own && before[ref] != l.Refs[ref] {
 			res.Others[ref] = r.Prefix() + "/" + name
-			if path := submodules[l.refs[ref]]; path != "" {
+			if path := submodules[l.Refs[ref]]; path != "" {
 				res.Submodules[ref] = path
 			}
 		}
@@ -151,11 +154,11 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 }
 
 // result returns what is known after the objects of a listing were received.
-func (r *Repo) result(st state, l listing) (Result, error) {
+func (r *Repo) result(st state, l listing.Listing) (Result, error) {
 	own := "refs/heads/" + st.Branch
 	res := Result{
 		Branch: st.Branch, Others: map[string]string{}, Submodules: map[string]string{}, Refused: map[string]string{}, Kept: map[string]string{},
-		fresh: map[string]bool{}, tip: l.refs[own], head: l.head, refs: l.refs,
+		fresh: map[string]bool{}, tip: l.Refs[own], head: l.Head, refs: l.Refs,
 	}
 	if bad, is := st.Refused[own]; is {
 		return res, &RefusedError{Sandbox: r.name, Why: bad.Why}

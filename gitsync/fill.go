@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/gitconfig"
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
@@ -160,7 +161,7 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive, branch string, refs ma
 		}
 		a.file("index", index)
 	}
-	a.file("config", []byte(sanitizedConfig(config, branch)))
+	a.file("config", []byte(gitconfig.Sanitize(config, branch)))
 	a.file("description", []byte("The sandbox's private git directory; its commits go to the repository outside.\n"))
 	exclude, err := r.excludes(config)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 )
 
 // hostile is a commit that makes git read what an agent has planted.
@@ -188,7 +189,7 @@ func (w *fixture) tryRun(name string, args ...string) {
 func (w *fixture) assertNoSubmodule() {
 	w.t.Helper()
 	assert.Assert(w.t, !strings.Contains(w.git("ls-files", "-s"), hostgit.Submodule+" "))
-	log := w.git("log", "--raw", "-m", "--format=", "--exclude="+w.repo.Prefix()+"/"+submoduleRef+"*", "--all")
+	log := w.git("log", "--raw", "-m", "--format=", "--exclude="+w.repo.Prefix()+"/"+refname.Submodule+"*", "--all")
 	assert.Assert(w.t, !strings.Contains(log, " "+hostgit.Submodule+" "), log)
 }
 

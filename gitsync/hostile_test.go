@@ -1,7 +1,6 @@
 package gitsync
 
 import (
-	"bufio"
 	"bytes"
 	"compress/zlib"
 	"context" //nolint:gosec // git's own names of objects
@@ -343,49 +342,4 @@ func TestInvalidListings(t *testing.T) {
 		return err
 	}, true)
 	assert.ErrorContains(t, err, "is missing")
-}
-
-func FuzzListing(f *testing.F) {
-	id := strings.Repeat("a", 40)
-	f.Add([]byte(id + " refs/heads/main\n" + id + " HEAD refs/heads/main\n\n# v2 git bundle\n-" + id + " x\n" + id + " refs/heads/main\n\nPACK"))
-	f.Add([]byte("- HEAD \n\n"))
-	f.Add([]byte(id + " HEAD \n\n# v3 git bundle\n@object-format=sha256\n\n"))
-	f.Fuzz(func(t *testing.T, answer []byte) {
-		l, err := readListing(bufio.NewReader(bytes.NewReader(answer)))
-		if err != nil {
-			return
-		}
-		given := localNames(l.refs, "main", nil)
-		seen := map[string]bool{}
-		for ref, oid := range l.refs {
-			name := given[ref]
-			if !objectID().MatchString(oid) || name == "" || seen[strings.ToLower(name)] {
-				t.Fatalf("%q %q at %q", ref, oid, name)
-			}
-			seen[strings.ToLower(name)] = true
-			for _, r := range name {
-				if r <= ' ' || r >= 0x7f || strings.ContainsRune("$;:?*[\\^~'\"`", r) {
-					t.Fatalf("%q at %q", ref, name)
-				}
-			}
-		}
-	})
-}
-
-func FuzzSafeURL(f *testing.F) {
-	for _, seed := range []string{"https://u:p@h/a?b#c", "git@h:a/b", "ssh://u:p@h:1/x", "ext::sh", "-x:y", "C:\\x"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		u, ok := safeURL(raw)
-		if !ok {
-			return
-		}
-		if strings.ContainsAny(u, "\n\x00?#") || strings.HasPrefix(u, "-") || strings.Contains(u, "::") {
-			t.Fatalf("%q became %q", raw, u)
-		}
-		if again, ok := safeURL(u); !ok || again != u {
-			t.Fatalf("%q is not stable: %q", u, again)
-		}
-	})
 }

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/listing"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 )
 
 // snapshot is the part of the user's repository that a fetch needs.
@@ -38,11 +41,14 @@ func (r *Repo) snapshot(ctx context.Context, branch string) (snapshot, error) {
 	return s, nil
 }
 
+// maxMoved is how many refs are fetched at once.
+const maxMoved = 1000
+
 // updateSandboxRefs gives the sandbox's refs that have moved a name below the prefix. It
 // returns the names, and where commits are that had one of them.
-func (r *Repo) updateSandboxRefs(ctx context.Context, st *state, l listing, have, submodules map[string]string) (names, kept map[string]string, err error) {
-	moved := l.moved(st.Tips)
-	names = localNames(moved, st.Branch, submodules)
+func (r *Repo) updateSandboxRefs(ctx context.Context, st *state, l listing.Listing, have, submodules map[string]string) (names, kept map[string]string, err error) {
+	moved := l.Moved(st.Tips)
+	names = refname.Locals(moved, st.Branch, submodules)
 	if len(moved) == 0 {
 		return names, map[string]string{}, nil
 	}
@@ -95,9 +101,9 @@ func (r *Repo) keepReplaced(ctx context.Context, st *state, moved, wanted, have 
 				continue
 			}
 		}
-		kept[from] = r.Prefix() + "/" + keptRef + oid
-		if strings.HasPrefix(name, submoduleRef) {
-			kept[from] = r.Prefix() + "/" + submoduleRef + keptRef + oid
+		kept[from] = r.Prefix() + "/" + refname.Kept + oid
+		if strings.HasPrefix(name, refname.Submodule) {
+			kept[from] = r.Prefix() + "/" + refname.Submodule + refname.Kept + oid
 		}
 		if !done[oid] {
 			_, _ = fmt.Fprintf(&updates, "update %s %s\n", kept[from], oid)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -105,18 +106,18 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 
 // undoRewinds corrects a listing of a broken git directory: old packed refs appear when
 // the newer loose ones are removed.
-func (r *Repo) undoRewinds(ctx context.Context, l listing, known map[string]string) error {
+func (r *Repo) undoRewinds(ctx context.Context, l listing.Listing, known map[string]string) error {
 	if !r.repairing {
 		return nil
 	}
-	for ref, oid := range l.moved(known) {
+	for ref, oid := range l.Moved(known) {
 		if known[ref] == "" {
 			continue
 		}
 		if rewound, err := r.git.Contains(ctx, known[ref], oid); err != nil {
 			return err
 		} else if rewound {
-			l.refs[ref] = known[ref]
+			l.Refs[ref] = known[ref]
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -64,7 +65,7 @@ func (res Result) Notes() []string {
 			what = "The sandbox's detached HEAD"
 		case name == "refs/stash":
 			what = "The sandbox's stash"
-		case strings.HasPrefix(name, olderStash):
+		case strings.HasPrefix(name, refname.OlderStash):
 			what = "An older stash of the sandbox"
 		}
 		note := what + " is at " + res.Others[name]

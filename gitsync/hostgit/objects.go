@@ -4,10 +4,17 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // Submodule is the mode of a submodule in a tree or an index.
 const Submodule = "160000"
+
+var objectID = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// IsObjectID reports whether a text is the full name of an object.
+func IsObjectID(text string) bool { return objectID().MatchString(text) }
 
 // Entry is an entry of the index.
 type Entry struct {

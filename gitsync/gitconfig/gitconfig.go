@@ -1,4 +1,6 @@
-package gitsync
+// Package gitconfig derives the configuration of a sandbox's git directory from the
+// user's: without credentials, and without programs that git runs.
+package gitconfig
 
 import (
 	"fmt"
@@ -24,8 +26,9 @@ func copied() map[string]bool {
 	}
 }
 
-// sanitizedConfig returns the configuration of the private git directory.
-func sanitizedConfig(all gitrepo.Config, branch string) string {
+// Sanitize returns the configuration of the sandbox's git directory, whose branch is that of
+// the user.
+func Sanitize(all gitrepo.Config, branch string) string {
 	format, copied := "0", copied()
 	var settings gitrepo.Config
 	add := func(section, sub, name, value string) {
