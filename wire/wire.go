@@ -20,6 +20,8 @@ const (
 	// DispatchEnv marks the process of one dispatch, so that a signal can be
 	// delivered to it.
 	DispatchEnv = "RALPH_DISPATCH"
+	// InitEnv is set for commands that an engine runs in a container. They wait for its init process.
+	InitEnv = "RALPH_INIT"
 	// PrivateGitDir is where a sandbox has a private git directory mounted, whether or
 	// not it is also mounted over the worktree's .git.
 	PrivateGitDir = "/opt/ralph-git/own"

@@ -30,7 +30,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if p.Args[0] == wire.Program {
 		args = append([]string{program.Path()}, p.Args[1:]...)
 	}
-	env := []string{"HOME=" + userimage.Home, wire.DispatchEnv + "=" + p.ID}
+	env := []string{"HOME=" + userimage.Home, wire.DispatchEnv + "=" + p.ID, wire.InitEnv + "=1"}
 	if sb.Cache != "" {
 		env = append(env, cacheEnvironment(sb.User, sb.Root)...)
 	}

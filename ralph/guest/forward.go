@@ -7,15 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/docker-ralph/docker-ralph/wire"
-	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
 // A sandbox without a network reaches its proxy by unix sockets on a volume that both
@@ -175,35 +170,4 @@ func (r *resolver) exchange(query []byte) (answer []byte, err error) {
 	answer = make([]byte, binary.BigEndian.Uint16(length[:]))
 	_, err = io.ReadFull(r.conn, answer)
 	return answer, err
-}
-
-// initTimeout bounds the start of the init process.
-const initTimeout = 10 * time.Second
-
-// AwaitInit waits until the init process of a sandbox without a network listens in place
-// of the proxy, so that no agent can take its ports first. The engine runs a command as
-// soon as the init process exists.
-func AwaitInit(ctx context.Context) error {
-	fromEngine := os.Getppid() == 0 // not a child of another process of the sandbox
-	if !fromEngine || !strings.Contains(os.Getenv(denylog.Env), "//"+wire.ProxyAddress+":") {
-		return nil
-	}
-	return awaitInit(ctx, watchdogAddress, initTimeout)
-}
-
-// awaitInit waits for the watchdog, which init starts last.
-func awaitInit(ctx context.Context, watchdog string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "unix", watchdog)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the init process of the sandbox: %w", err)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
 }

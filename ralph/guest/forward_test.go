@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -78,15 +77,4 @@ func TestForwardsPortsToSockets(t *testing.T) {
 	// Nothing else can listen there.
 	_, err := net.Listen("tcp", ":"+strconv.Itoa(port))
 	assert.ErrorContains(t, err, "in use")
-}
-
-func TestAwaitInit(t *testing.T) {
-	address := "@" + t.Name() + strconv.Itoa(os.Getpid())
-	assert.ErrorContains(t, awaitInit(t.Context(), address, 20*time.Millisecond), "waiting for the init process")
-	waiting := make(chan error)
-	go func() { waiting <- awaitInit(t.Context(), address, time.Minute) }()
-	l, err := net.Listen("unix", address)
-	assert.NilError(t, err)
-	defer func() { _ = l.Close() }()
-	assert.NilError(t, <-waiting)
 }
