@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -29,6 +31,9 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 		return fmt.Errorf("writing the keeper's log: %w", err)
 	}
 	defer func() { _ = log.Close() }()
+	if err := d.createLock(keeperLock(d.name, name)); err != nil {
+		return err
+	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Keeper[0], slices.Concat(d.Keeper[1:], []string{d.name, name, id})...)
 	cmd.Env, cmd.Dir, cmd.Stderr = environment(), string(filepath.Separator), log
 	newSession(cmd)
@@ -38,6 +43,8 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	go func() { _ = cmd.Wait() }() // it does not matter to us how it ends
 	return nil
 }
+
+func keeperLock(driver, sandbox string) string { return driver + "-" + sandbox + ".keeper" }
 
 // keeperLog is the log file of a sandbox's keepers.
 func (d *Driver) keeperLog(name string) string {
@@ -51,11 +58,11 @@ const keeperTries = 20
 // until the one with this ID has had time to start. One keeper serves a sandbox;
 // another waits to take over.
 func (d *Driver) Keep(ctx context.Context, name, id string) error {
-	// A keeper that starts late leaves no lock file for a sandbox that was removed.
-	if _, known, err := d.records().read(name); err != nil || !known {
-		return err
+	// A keeper that starts after the sandbox was forgotten does not create its lock file again.
+	unlock, err := d.lock(ctx, keeperLock(d.name, name), flock.SetFlag(os.O_RDWR))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	unlock, err := d.lock(ctx, d.name+"-"+name+".keeper")
 	if err != nil {
 		return err
 	}

@@ -103,6 +103,7 @@ func TestKeeperLeavesAStoppedSandboxStopped(t *testing.T) {
 	onEngine(t, func(t *testing.T, b *fixture) {
 		sb, _ := b.create(t)
 		assert.NilError(t, b.driver.Stop(t.Context(), sb))
+		assert.NilError(t, b.driver.CreateKeeperLock(sb.Name))
 		assert.NilError(t, b.driver.Keep(t.Context(), sb.Name, "late"))
 		found, err := b.driver.Lookup(t.Context(), sb.Name)
 		assert.NilError(t, err)
