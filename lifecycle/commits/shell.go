@@ -5,24 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// Shell runs scripts in a sandbox. One without input and output for [FetchTimeout] is
-// abandoned: an agent can make its git hang.
+// Shell runs scripts in a sandbox. A script without input and output for [FetchTimeout] is
+// abandoned, because an agent can make its git hang; one that was sent a lot may process it
+// for longer. That is not the error of a lost connection, after which a script is repeated.
 func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		idle := time.AfterFunc(FetchTimeout, func() { cancel(fmt.Errorf("no data for %s: %w", FetchTimeout, context.DeadlineExceeded)) })
-		defer idle.Stop()
+		var w watch
+		w.idle = time.AfterFunc(w.timeout(), func() {
+			cancel(fmt.Errorf("git in the sandbox %s hangs: no data for %s", sb.Name, w.timeout().Round(time.Second)))
+		})
+		defer w.idle.Stop()
 		if stdin != nil {
-			stdin = activeReader{stdin, idle}
+			stdin = activeReader{stdin, &w}
 		}
-		err := lifecycle.RunService(ctx, driver, sb, stdin, activeWriter{stdout, idle}, append([]string{"sh", "-c", script, "sh"}, args...)...)
+		err := lifecycle.RunService(ctx, driver, sb, stdin, activeWriter{stdout, &w}, append([]string{"sh", "-c", script, "sh"}, args...)...)
 		if exit, failed := errors.AsType[*lifecycle.ExitError](err); failed {
 			return &gitsync.ScriptError{Code: exit.Code, Stderr: exit.Stderr}
 		}
@@ -33,26 +38,39 @@ func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 	}
 }
 
-// activeReader restarts a timer whenever something was read.
+// processRate is how many bytes per second git indexes at least.
+const processRate = 1 << 20
+
+// watch abandons a script that is idle.
+type watch struct {
+	idle *time.Timer
+	sent atomic.Int64
+}
+
+// timeout is how long the script may be idle.
+func (w *watch) timeout() time.Duration {
+	return FetchTimeout + time.Duration(float64(w.sent.Load())/processRate*float64(time.Second))
+}
+
 type activeReader struct {
 	io.Reader
-	idle *time.Timer
+	watch *watch
 }
 
 func (r activeReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
-	r.idle.Reset(FetchTimeout)
+	r.watch.sent.Add(int64(n))
+	r.watch.idle.Reset(r.watch.timeout())
 	return n, err
 }
 
-// activeWriter restarts a timer whenever something was written.
 type activeWriter struct {
 	io.Writer
-	idle *time.Timer
+	watch *watch
 }
 
 func (w activeWriter) Write(p []byte) (int, error) {
 	n, err := w.Writer.Write(p)
-	w.idle.Reset(FetchTimeout)
+	w.watch.idle.Reset(w.watch.timeout())
 	return n, err
 }
