@@ -182,8 +182,12 @@ func (r *Repo) MarkDirty(ctx context.Context) error {
 }
 
 // SetReleased records whether a clone has nothing that the host lacks: it is released before
-// it is removed, and not any more when a command runs in it.
+// it is removed, and not any more when a command runs in it. A push of another command is not
+// waited for if nothing changes.
 func (r *Repo) SetReleased(ctx context.Context, released bool) error {
+	if st, err := r.readState(); err != nil || st.Released == released {
+		return err
+	}
 	r, unlock, err := r.lock(ctx)
 	if err != nil {
 		return err
