@@ -29,15 +29,22 @@ type mover struct {
 }
 
 // MoveIn moves the backlog of a worktree into its running clone sandbox, unless it is there. It
-// must be called before every command in such a sandbox, and does nothing for others.
-func (b Backlog) MoveIn(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+// must be called before every command in such a sandbox, and does nothing for others. unused
+// returns an error while another sandbox uses the backlog: one whose command begins later sees
+// with [Backlog.InSandbox] that it has moved.
+func (b Backlog) MoveIn(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, unused func() error) error {
 	if !sb.Clone {
 		return nil
 	}
 	if r, err := b.readOwner(); err != nil || r.State == inSandbox {
 		return err
 	}
-	return b.move(ctx, driver, sb, (*mover).enter)
+	return b.move(ctx, driver, sb, func(m *mover, ctx context.Context) error {
+		if err := unused(); err != nil {
+			return err
+		}
+		return m.enter(ctx)
+	})
 }
 
 // Return moves the backlog out of a running clone sandbox, in which nothing else runs, into its

@@ -81,7 +81,9 @@ func (m *moving) Exec(ctx context.Context, _ lifecycle.Sandbox, p lifecycle.Proc
 	return 0, err
 }
 
-func (m *moving) moveIn() error   { return m.backlog.MoveIn(m.t.Context(), m, m.sb) }
+func (m *moving) moveIn() error {
+	return m.backlog.MoveIn(m.t.Context(), m, m.sb, func() error { return nil })
+}
 func (m *moving) giveBack() error { return m.backlog.Return(m.t.Context(), m, m.sb) }
 
 // inside reports whether the sandbox has the backlog.
@@ -391,7 +393,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 func TestOtherSandboxesKeepTheirBacklog(t *testing.T) {
 	b := Backlog{Host: host.Host{StateDir: t.TempDir()}, Sandbox: "box"}
 	live := lifecycle.Sandbox{Name: "box", Root: t.TempDir()}
-	assert.NilError(t, b.MoveIn(t.Context(), nil, live))
+	assert.NilError(t, b.MoveIn(t.Context(), nil, live, func() error { return nil }))
 	assert.NilError(t, b.Return(t.Context(), nil, live))
 	inside, err := b.InSandbox(t.Context())
 	assert.NilError(t, err)
@@ -404,5 +406,5 @@ func TestOtherSandboxesKeepTheirBacklog(t *testing.T) {
 	}
 	assert.NilError(t, os.WriteFile(b.ownerPath(), fmt.Append(nil, `{"id":"x","state":"later"}`), 0o600))
 	live.Clone = true
-	assert.ErrorContains(t, b.MoveIn(t.Context(), nil, live), "newer version")
+	assert.ErrorContains(t, b.MoveIn(t.Context(), nil, live, func() error { return nil }), "newer version")
 }

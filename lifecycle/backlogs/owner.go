@@ -95,19 +95,19 @@ func (b Backlog) step(name string) error {
 	return b.afterStep(name)
 }
 
-// InSandbox reports whether the backlog is in a clone sandbox. An interrupted move out of one is
-// completed in the worktree; what is left to do in the sandbox can wait.
+// InSandbox reports whether the backlog is in a clone sandbox, after any move that another process
+// has begun. An interrupted move out of one is completed in the worktree; what is left to do in the
+// sandbox can wait.
 func (b Backlog) InSandbox(ctx context.Context) (bool, error) {
-	r, err := b.readOwner()
-	if r.State != returned {
-		return r.State == entered || r.State == inSandbox, err
+	unlock, err := b.lock(ctx)
+	if err != nil {
+		return false, err
 	}
-	err = b.lockFiles(ctx, r.Root, func(f files) error {
-		if r, err = b.readOwner(); err != nil || r.State != returned {
-			return err
-		}
-		return b.settle(f, r)
-	})
+	defer unlock()
+	r, err := b.readOwner()
+	if err == nil && r.State == returned {
+		err = b.withFiles(r.Root, func(f files) error { return b.settle(f, r) })
+	}
 	return r.State == entered || r.State == inSandbox, err
 }
 
@@ -128,14 +128,27 @@ func (b Backlog) Reclaim(ctx context.Context, root string) error {
 
 // lockFiles calls do with the files of a worktree, while no other process moves the backlog.
 func (b Backlog) lockFiles(ctx context.Context, root string, do func(files) error) error {
-	lock, err := b.Host.LockFile(b.Sandbox + ".backlog")
+	unlock, err := b.lock(ctx)
 	if err != nil {
 		return err
 	}
-	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
-		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+	defer unlock()
+	return b.withFiles(root, do)
+}
+
+// lock waits for other processes that move the backlog.
+func (b Backlog) lock(ctx context.Context) (unlock func(), err error) {
+	lock, err := b.Host.LockFile(b.Sandbox + ".backlog")
+	if err != nil {
+		return nil, err
 	}
-	defer func() { _ = lock.Close() }()
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+func (b Backlog) withFiles(root string, do func(files) error) error {
 	f, err := openDatabase(root)
 	if err != nil {
 		return err

@@ -2,30 +2,80 @@ package run
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 )
+
+// checkOwner returns an error, before a sandbox is created, if another one has the backlog. A
+// container with the name of a clone replaces it, and gets its backlog.
+func (t Target) checkOwner(ctx context.Context, h host.Host) error {
+	switch {
+	case t.spec.Clone:
+		return t.checkMicroVMs(ctx, h)
+	case t.Kind == config.DriverContainer && !t.spec.Ephemeral:
+		return nil
+	}
+	return t.checkClone(ctx, h)
+}
+
+// checkClone returns an error if the backlog of the worktree is in a clone.
+func (t Target) checkClone(ctx context.Context, h host.Host) error {
+	inside, err := t.backlog(h).InSandbox(ctx)
+	if err == nil && inside {
+		err = hint.Wrap(fmt.Errorf("the backlog of branch %s is in the clone %s", t.wt.Scope.Branch, t.name), "bring it back with %q", "docker ralph clean "+t.name)
+	}
+	return err
+}
+
+// checkMicroVMs returns an error if a microVM uses the backlog of the worktree, or has its own.
+func (t Target) checkMicroVMs(ctx context.Context, h host.Host) error {
+	for _, kind := range microvm.Drivers() {
+		if made, known := microvm.Remembered(h.StateDir, kind, t.name); !known || made.Name != "" && t.spec.Check(made) != nil {
+			continue
+		}
+		sb, err := h.MicroVM(kind, nil).Lookup(ctx, t.name)
+		if err != nil {
+			return err
+		}
+		if sb.State != lifecycle.NotFound {
+			return hint.Wrap(fmt.Errorf("the backlog of branch %s is in the microVM %s", t.wt.Scope.Branch, t.name), "remove it with %q", "docker ralph clean "+t.name)
+		}
+	}
+	return nil
+}
+
+// checkUnused returns an error while another sandbox uses the backlog of the worktree.
+func (t Target) checkUnused(ctx context.Context, h host.Host) error {
+	records, err := h.RecordsIn(t.wt)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if r.Live && r.Sandbox != t.spec.Name {
+			return hint.Wrap(fmt.Errorf("%q uses the backlog in the sandbox %s", strings.Join(r.Command, " "), r.Sandbox), "wait for it, or stop it with %q", "docker ralph stop "+r.Sandbox)
+		}
+	}
+	return t.checkMicroVMs(ctx, h)
+}
 
 // enterClone moves the backlog into a clone, and the logs that a resumed loop needs. It is an
 // error if a live sandbox would use a backlog that is in a clone.
 func enterClone(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, resumed bool) error {
-	backlog := r.backlog(h)
 	if !sb.Clone {
-		elsewhere, err := backlog.InSandbox(ctx)
-		if err == nil && elsewhere {
-			err = hint.Wrap(errors.New("the backlog is in a clone of this worktree"), "bring it back with %q", "docker ralph clean "+sb.Name)
-		}
-		return err
+		return r.checkClone(ctx, h)
 	}
 	if err := r.git.Repo.SetReleased(ctx, false); err != nil {
 		return err
 	}
-	if err := backlog.MoveIn(ctx, r.Driver, sb); err != nil {
+	if err := r.backlog(h).MoveIn(ctx, r.Driver, sb, func() error { return r.checkUnused(ctx, h) }); err != nil {
 		return err
 	}
 	if resumed || host.IsLoop(r.opts.Command) && slices.Contains(r.opts.Args, "--resume") {

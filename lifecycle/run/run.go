@@ -97,6 +97,9 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		return 0, err
 	}
 	defer leave()
+	if err := t.checkOwner(ctx, h.Host); err != nil {
+		return 0, err
+	}
 	if t.spec.Ephemeral {
 		if err := sweep(ctx, h.Host, t.Driver, t.spec, t.save(h.Host)); err != nil {
 			return 0, err
