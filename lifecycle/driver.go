@@ -10,13 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // State is the state of a sandbox when a driver looked it up.
@@ -208,7 +208,8 @@ type Driver interface {
 	Ready(sb Sandbox, spec Spec) bool
 	// Prepare installs this version of ralph in a running sandbox. It is idempotent.
 	Prepare(ctx context.Context, sb Sandbox, spec Spec) error
-	// Busy reports whether any command is running in the sandbox.
+	// Busy reports whether any command is running in the sandbox, other than short
+	// processes of docker-ralph itself.
 	Busy(ctx context.Context, sb Sandbox) (bool, error)
 	// Dispatches lists the processes in a running sandbox that [Driver.Exec] has
 	// started.
@@ -234,16 +235,12 @@ type Dispatch struct {
 	Since   time.Time
 }
 
-// servicePrefix marks a [Process.ID] of [NewServiceID]. rand.Text has no
-// lower-case letters.
-const servicePrefix = "s"
-
 // NewServiceID returns a [Process.ID] for a short process of docker-ralph itself,
 // such as a fetch of commits.
-func NewServiceID() string { return servicePrefix + rand.Text() }
+func NewServiceID() string { return wire.ServicePrefix + rand.Text() }
 
 // Service reports whether the process has an ID of [NewServiceID].
-func (d Dispatch) Service() bool { return strings.HasPrefix(d.ID, servicePrefix) }
+func (d Dispatch) Service() bool { return wire.IsService(d.ID) }
 
 // ErrExists is returned by [Driver.Create] for a name that is taken.
 var ErrExists = errors.New("sandbox already exists")

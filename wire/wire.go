@@ -2,6 +2,8 @@
 // the sandbox share.
 package wire
 
+import "strings"
+
 const (
 	// MountPoint is where the read-only volume with ralph is mounted in a
 	// container sandbox.
@@ -22,6 +24,9 @@ const (
 	DispatchEnv = "RALPH_DISPATCH"
 	// InitEnv is set for commands that an engine runs in a container. They wait for its init process.
 	InitEnv = "RALPH_INIT"
+	// ServicePrefix begins the ID of a short process of docker-ralph itself, such as a fetch
+	// of commits. IDs of commands have no lower-case letters.
+	ServicePrefix = "s"
 	// PrivateGitDir is where a sandbox has a private git directory mounted, whether or
 	// not it is also mounted over the worktree's .git.
 	PrivateGitDir = "/opt/ralph-git/own"
@@ -61,6 +66,9 @@ const (
 	// StateUnknown: it was not started here, or ended long ago.
 	StateUnknown = "unknown"
 )
+
+// IsService reports whether a dispatch is a process of docker-ralph itself.
+func IsService(id string) bool { return strings.HasPrefix(id, ServicePrefix) }
 
 // HoldTimeUp is the exit code of _hold when dispatches are running at its timeout.
 const HoldTimeUp = 75

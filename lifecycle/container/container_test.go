@@ -123,11 +123,11 @@ func TestOrphansAreSwept(t *testing.T) {
 		sh(t, s.Driver, sb, spec, "for i in 1 2 3 4 5; do (sleep 0.1 &) ; done")
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			// Other than in ps, only the engine sees zombies from outside.
-			busy, err := s.Driver.Busy(t.Context(), sb)
+			res, err := e.Client(t).ContainerTop(t.Context(), sb.ID, client.ContainerTopOptions{Arguments: []string{"-eo", "pid"}})
 			if err != nil {
 				return poll.Error(err)
 			}
-			if busy {
+			if len(res.Processes) > 1 {
 				return poll.Continue("processes are left")
 			}
 			return poll.Success()

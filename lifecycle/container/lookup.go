@@ -2,6 +2,7 @@ package container
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -99,8 +100,35 @@ func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 	return found, nil
 }
 
-// Busy implements [lifecycle.Driver]. An idle sandbox has no process but PID 1.
+// Busy implements [lifecycle.Driver]. A sandbox with no process but PID 1 is idle; others are
+// looked into, if this version of ralph is there.
 func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
+	found, err := d.hasProcesses(ctx, sb)
+	if err != nil || !found {
+		return false, err
+	}
+	program, ok := d.readMarker(sb)
+	if !ok {
+		return true, nil
+	}
+	out, err := engine.Exec(ctx, d.API, sb.ID, sb.User, nil, program.Path(), "_busy")
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err != nil: // it is too full to tell, or has just ended
+		return d.hasProcesses(ctx, sb)
+	}
+	var answer struct {
+		Busy bool `json:"busy"`
+	}
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		return false, fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
+	}
+	return answer.Busy, nil
+}
+
+// hasProcesses reports whether there is any process but PID 1, even a zombie.
+func (d *Driver) hasProcesses(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	res, err := d.API.ContainerTop(ctx, sb.ID, client.ContainerTopOptions{Arguments: []string{"-eo", "pid"}})
 	if err == nil {
 		return len(res.Processes) > 1, nil
@@ -109,14 +137,14 @@ func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 		return false, nil // removed in the meantime
 	}
 	if info, infoErr := d.info(ctx); infoErr == nil && info.CgroupDriver == "none" {
-		return d.busyInside(ctx, sb)
+		return d.hasProcessesInside(ctx, sb)
 	}
 	return false, fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
 }
 
-// busyInside is Busy for an engine without cgroups, which cannot list the processes of a
+// hasProcessesInside is hasProcesses for an engine without cgroups, which cannot list the processes of a
 // container. They are counted inside, with the shell.
-func (d *Driver) busyInside(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
+func (d *Driver) hasProcessesInside(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	out, err := engine.Exec(ctx, d.API, sb.ID, sb.User, nil, "/bin/sh", "-c", "set -- /proc/[0-9]*; echo $#")
 	if errdefs.IsNotFound(err) {
 		return false, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"runtime"
+	"slices"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -97,7 +98,7 @@ func checkBootstrap(output []byte) error {
 // Busy implements [lifecycle.Driver].
 func (d *Driver) Busy(ctx context.Context, sb lifecycle.Sandbox) (bool, error) {
 	running, err := d.Dispatches(ctx, sb)
-	return len(running) > 0, err
+	return slices.ContainsFunc(running, func(p lifecycle.Dispatch) bool { return !p.Service() }), err
 }
 
 // Dispatches implements [lifecycle.Driver], with this version of ralph from the

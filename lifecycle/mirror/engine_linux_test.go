@@ -85,6 +85,9 @@ func TestFollowOnAnEngine(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, len(running), 1)
 		assert.Assert(t, Is(running[0]), "%+v", running)
+		busy, err := driver.Busy(t.Context(), sb)
+		assert.NilError(t, err)
+		assert.Assert(t, !busy, "copying logs is no command")
 
 		// It connects again after a restart.
 		assert.NilError(t, driver.Stop(t.Context(), sb))
@@ -95,9 +98,9 @@ func TestFollowOnAnEngine(t *testing.T) {
 		stop()
 		assert.Assert(t, f.same(l))
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
-			busy, err := driver.Busy(t.Context(), sb)
+			running, err := driver.Dispatches(t.Context(), sb)
 			assert.NilError(t, err)
-			if busy {
+			if len(running) > 0 {
 				return poll.Continue("it still runs in the sandbox")
 			}
 			return poll.Success()

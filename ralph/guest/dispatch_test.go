@@ -359,7 +359,7 @@ func TestHold(t *testing.T) {
 }
 
 func TestQueriesRejectInvalidArguments(t *testing.T) {
-	for name, args := range map[string][]string{"_dispatched": {"../x"}, "_hold": {""}, "_dispatches": {"x"}} {
+	for name, args := range map[string][]string{"_dispatched": {"../x"}, "_hold": {""}, "_dispatches": {"x"}, "_busy": {"x"}} {
 		_, stderr, code := result(t, dispatched(t, t.TempDir(), name, args...))
 		assert.Equal(t, code, 1)
 		assert.Equal(t, stderr, "Error: "+errUsage.Error()+"\n")

@@ -24,6 +24,7 @@ func Commands(stderr io.Writer) map[string]func(args []string) int {
 	return map[string]func([]string) int{
 		"_bootstrap":   command(stderr, func(args []string) error { return runBootstrap(ctx, out, args) }),
 		"_branch":      command(stderr, func(args []string) error { return runBranch(ctx, out, args) }),
+		"_busy":        command(stderr, func(args []string) error { return runBusy(out, args) }),
 		"_dispatch":    command(stderr, func(args []string) error { return runDispatch(ctx, out, args) }),
 		"_dispatched":  command(stderr, func(args []string) error { return runDispatched(out, args) }),
 		"_dispatches":  command(stderr, func(args []string) error { return runDispatches(out, args) }),
