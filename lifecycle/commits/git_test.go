@@ -48,15 +48,21 @@ func TestRunningFetchCompletes(t *testing.T) {
 	top := t.TempDir()
 	begun, free := make(chan struct{}), make(chan struct{})
 	var g Git
-	stop := g.follow(t.Context(), top, func(ctx context.Context, last string, ended bool) (gitsync.Result, string, error) {
-		assert.Check(t, ended)
+	commit := strings.Repeat("a", 40)
+	stop := g.follow(t.Context(), top, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+		assert.Check(t, is.Equal(final, commit))
 		close(begun)
 		<-free
 		return gitsync.Result{Commits: 3}, "tip", ctx.Err()
 	})
 	run := filepath.Join(top, ".ralph", "logs", "20260102T030405-build")
 	assert.NilError(t, os.MkdirAll(run, 0o755))
-	assert.NilError(t, os.WriteFile(filepath.Join(run, "iterations.jsonl"), nil, 0o644))
+	for name, content := range map[string]string{
+		"loop.json":        `{"id":"20260102T030405-build","mode":"build","started":"2026-01-02T03:04:05Z"}`,
+		"iterations.jsonl": `{"n":1,"commit":"` + commit + `","commits":1,"started":"2026-01-02T03:04:06Z"}` + "\n" + `{"n":2,"started":"2026-01-02T03:05:06Z"}` + "\n",
+	} {
+		assert.NilError(t, os.WriteFile(filepath.Join(run, name), []byte(content), 0o644))
+	}
 	<-begun
 	time.AfterFunc(50*time.Millisecond, func() { close(free) })
 	stop()
@@ -90,25 +96,9 @@ func (a answering) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proc
 // Between the note that a command may commit and the start of its agent, nothing
 // runs in the sandbox.
 func TestCommitsAreNotSavedWhileAnAgentStarts(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
-	root := t.TempDir()
-	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"},
-		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"},
-	} {
-		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", root}, args...)...).CombinedOutput()
-		assert.NilError(t, err, "%s", out)
-	}
-	tip, err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Output()
-	assert.NilError(t, err)
-	wt, err := gitrepo.Detect(t.Context(), root, func(name string) string {
-		return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
-	})
-	assert.NilError(t, err)
-
+	wt, id := repository(t)
 	h := host.Host{StateDir: t.TempDir(), Stderr: new(bytes.Buffer)}
 	sb := lifecycle.Sandbox{Name: "ralph-test", Root: wt.Root}
-	id := strings.TrimSpace(string(tip))
 	command := func() *Git {
 		repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 		assert.NilError(t, err)
@@ -120,7 +110,7 @@ func TestCommitsAreNotSavedWhileAnAgentStarts(t *testing.T) {
 	first, second := command(), command()
 	assert.NilError(t, first.Repo.MarkDirty(t.Context()))
 
-	leave, err := h.ShareAgents(t.Context(), sb.Name)
+	leave, err := h.ShareAgents(t.Context(), sb.Name, func(bool) error { return nil })
 	assert.NilError(t, err)
 	assert.NilError(t, second.Repo.MarkDirty(t.Context()))
 	assert.NilError(t, first.fetch(t.Context(), sb))
@@ -132,6 +122,28 @@ func TestCommitsAreNotSavedWhileAnAgentStarts(t *testing.T) {
 	unlock, err := h.TryLockAgents(sb.Name)
 	assert.NilError(t, err)
 	assert.Assert(t, unlock != nil, "a fetch has left it locked")
+}
+
+// repository creates a repository with one commit.
+func repository(t *testing.T) (wt gitrepo.Worktree, tip string) {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir())
+	root := t.TempDir()
+	for _, args := range [][]string{
+		{"init", "-q", "-b", "main"},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "first"},
+	} {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", root}, args...)...).CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+	}
+	id, err := exec.CommandContext(t.Context(), "git", "-C", root, "rev-parse", "HEAD").Output()
+	assert.NilError(t, err)
+	wt, err = gitrepo.Detect(t.Context(), root, func(name string) string {
+		return map[string]string{"RALPH_SCOPE_REPO": "acme/shop"}[name]
+	})
+	assert.NilError(t, err)
+
+	return wt, strings.TrimSpace(string(id))
 }
 
 func TestProbe(t *testing.T) {

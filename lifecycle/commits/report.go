@@ -38,10 +38,8 @@ func (g *Git) reportHooks(before hostgit.Hooks) {
 	}
 }
 
-// ReportRepairs prints what was repaired, once.
-func (g *Git) ReportRepairs() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+// reportRepairs prints what was repaired, once.
+func (g *Git) reportRepairs() {
 	for _, note := range g.repairs {
 		g.Host.Report(note)
 	}

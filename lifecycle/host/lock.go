@@ -56,17 +56,47 @@ func (h Host) AgentKeys(sandbox string) string {
 }
 
 // ShareAgents keeps other commands from repairing a sandbox under an agent that works in it,
-// until leave is called.
-func (h Host) ShareAgents(ctx context.Context, sandbox string) (leave func(), err error) {
+// until leave is called. first is called before; if it is alone, no agent of another command
+// works there, and none can start until it returns.
+func (h Host) ShareAgents(ctx context.Context, sandbox string, first func(alone bool) error) (leave func(), err error) {
 	lock, err := h.LockFile(agentLock(sandbox))
 	if err != nil {
 		return nil, err
 	}
-	// A command that ends holds it while it fetches commits.
-	if _, err := lock.TryRLockContext(ctx, 10*time.Millisecond); err != nil {
+	leave = func() { _ = lock.Close() }
+	alone, err := lockAny(ctx, lock)
+	if err == nil {
+		if err := first(alone); err != nil {
+			leave()
+			return nil, err
+		}
+		if alone {
+			_ = lock.Unlock()
+			_, err = lock.TryRLockContext(ctx, 10*time.Millisecond)
+		}
+	}
+	if err != nil {
+		leave()
 		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
-	return func() { _ = lock.Close() }, nil
+	return leave, nil
+}
+
+// lockAny locks a file exclusively or, if others share it, like them.
+func lockAny(ctx context.Context, lock *flock.Flock) (exclusive bool, err error) {
+	for {
+		if exclusive, err = lock.TryLock(); err != nil || exclusive {
+			return exclusive, err
+		}
+		if shared, err := lock.TryRLock(); err != nil || shared {
+			return false, err
+		}
+		select { // a command that ends holds it while it fetches commits
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // TryLockAgents keeps agents from starting in a sandbox until leave is called; leave is nil if

@@ -12,6 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -117,7 +118,8 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		}
 		leave := func() {}
 		if command != host.TaskCommand {
-			if leave, err = h.ShareAgents(ctx, sb.Name); err != nil {
+			push := func(alone bool) error { return r.git.Push(ctx, sb, command, alone) }
+			if leave, err = h.ShareAgents(ctx, sb.Name, push); err != nil {
 				return 0, err
 			}
 		}
@@ -150,11 +152,15 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		}
 		code, err = exec()
 	}
+	for commits.IsStillBusy(err) && host.IsLoop(command) {
+		if err = r.git.AwaitIdle(ctx, sb); err == nil {
+			code, err = exec()
+		}
+	}
 	return Result{Code: code, Sandbox: sb, Err: err}
 }
 
-// execSynced runs a command in a sandbox. It pushes to a private git directory first, and
-// fetches commits while the command runs.
+// execSynced runs a command in a sandbox, and fetches commits while it runs.
 func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, resumed bool, exec func() (int, error)) (int, error) {
 	if err := enterClone(ctx, h, r, sb, resumed); err != nil {
 		return 0, err
@@ -172,7 +178,7 @@ func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox,
 		}
 		return code, err
 	}
-	leave, err := r.git.Enter(ctx, sb, r.opts.Command)
+	leave, err := r.git.Enter(ctx, sb)
 	if err != nil {
 		return 0, err
 	}

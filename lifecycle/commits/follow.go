@@ -1,0 +1,133 @@
+package commits
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+// While an agent works, commits are fetched every syncEvery, and after each of its runs. A fetch
+// that runs when the command ends may take fetchGrace.
+const (
+	syncEvery  = 30 * time.Second
+	fetchGrace = 10 * time.Second
+)
+
+// follow fetches commits after each run of an agent in the worktree top, and regularly during
+// a long one, until stop is called. fetch gets a commit that is not amended any more, and returns
+// the last one. Results are reported at the end, because the agent uses the terminal.
+func (g *Git) follow(ctx context.Context, top string, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stopping, stopped := make(chan struct{}), make(chan struct{})
+	final, seen, synced := "", runlog.Latest(top), time.Now()
+	go func() {
+		defer close(stopped)
+		look := time.NewTicker(host.PollInterval)
+		defer look.Stop()
+		for {
+			select {
+			case <-stopping:
+				return
+			case <-look.C:
+			}
+			latest := runlog.Latest(top)
+			if ended := latest.After(seen); ended {
+				final = finalCommit(top)
+			} else if time.Since(synced) < syncEvery {
+				continue
+			}
+			res, tip, err := fetch(ctx, final)
+			final, seen, synced = tip, latest, time.Now() // what is there for so long is not amended
+			if err == nil {                               // the last fetch reports errors
+				g.add(res)
+			}
+		}
+	}()
+	return func() {
+		defer cancel()
+		close(stopping)
+		select {
+		case <-stopped:
+		case <-time.After(fetchGrace):
+			cancel()
+			<-stopped
+		}
+	}
+}
+
+// followedLoops is how many loops can be recent.
+const followedLoops = 5
+
+// finalCommit returns the last commit of the runs in a worktree that have ended.
+func finalCommit(top string) (commit string) {
+	var latest time.Time
+	for _, loop := range runlog.Recent(top, followedLoops) {
+		log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.ID == loop.ID })
+		if err != nil {
+			continue // pruned meanwhile
+		}
+		for _, run := range log.Iterations() {
+			ended := run.Started.Add(time.Duration(run.Seconds * float64(time.Second)))
+			if run.Commit != "" && ended.After(latest) {
+				commit, latest = run.Commit, ended
+			}
+		}
+		log.Close()
+	}
+	return commit
+}
+
+// add adds up the results of several syncs. Refused refs are those of the last one.
+func (g *Git) add(res gitsync.Result) gitsync.Result {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	res.Commits += g.result.Commits
+	if res.Others == nil { // nothing was fetched
+		res.Others, res.Submodules, res.Kept = map[string]string{}, map[string]string{}, map[string]string{}
+	}
+	for name, ref := range g.result.Others {
+		if _, later := res.Others[name]; !later {
+			res.Others[name] = ref
+			if path := g.result.Submodules[name]; path != "" {
+				res.Submodules[name] = path
+			}
+		}
+	}
+	for ref, kept := range g.result.Kept {
+		if _, later := res.Kept[ref]; !later {
+			res.Kept[ref] = kept
+		}
+	}
+	g.result = res
+	return res
+}
+
+// fetch fetches and reports the commits of a command. Another command may commit meanwhile;
+// without one, none can start.
+func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
+	unlock, err := g.Host.TryLockAgents(sb.Name)
+	if unlock != nil {
+		defer unlock()
+	}
+	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
+	res, err := g.fetchOrRepair(ctx, sb, err == nil && unlock != nil && Idle(ctx, g.Driver, sb))
+	done()
+	g.reportRepairs()
+	if err != nil {
+		ReportSync(g.Host, g.result) // earlier results
+	}
+	if isHeld(err) {
+		return heldHint(sb, err)
+	}
+	if err != nil {
+		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
+	}
+	ReportSync(g.Host, g.add(res))
+	return nil
+}

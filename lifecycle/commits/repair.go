@@ -1,0 +1,135 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// An agent can break its private git directory: HEAD, refs, and locks that it leaves behind. A
+// repair replaces all of it, so it needs the agent lock and a sandbox without commands: another
+// one could be committing.
+
+// IsBroken reports whether an agent has broken the private git directory.
+func IsBroken(err error) bool {
+	_, broken := errors.AsType[*gitsync.BrokenError](err)
+	return broken
+}
+
+// errStillBusy says that a broken git directory is not repaired because another command runs in
+// the sandbox.
+var errStillBusy = errors.New("it is not repaired while another command runs there")
+
+// IsStillBusy reports whether a command may go on after [Git.AwaitIdle].
+func IsStillBusy(err error) bool { return errors.Is(err, errStillBusy) }
+
+func stillBusy(sb lifecycle.Sandbox, broken error) error {
+	return hint.Wrap(fmt.Errorf("%w: %w", broken, errStillBusy), "wait for it, or stop it with %q", "docker ralph stop "+sb.Name)
+}
+
+// AwaitIdle waits until no other command runs in the sandbox.
+func (g *Git) AwaitIdle(ctx context.Context, sb lifecycle.Sandbox) error {
+	g.Host.Report(fmt.Sprintf("Waiting for the other commands in the sandbox %s: its git directory is broken, and is repaired when they have ended", sb.Name))
+	for {
+		unlock, err := g.Host.TryLockAgents(sb.Name)
+		if err != nil {
+			return err
+		}
+		if unlock != nil {
+			unlock()
+			if busy, err := g.Driver.Busy(ctx, sb); err != nil || !busy {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(host.PollInterval):
+		}
+	}
+}
+
+// Idle reports that no process that could commit runs in a sandbox.
+func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bool {
+	busy, err := driver.Busy(ctx, sb)
+	return err == nil && !busy
+}
+
+// RepairAfter repairs a broken private git directory after a failed command without an agent.
+func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
+	unlock, err := g.Host.TryLockAgents(sb.Name)
+	if err != nil || unlock == nil {
+		return
+	}
+	defer unlock()
+	if !Idle(ctx, g.Driver, sb) {
+		return
+	}
+	if _, err = g.Repo.Fetch(ctx, Shell(g.Driver, sb), true); !IsBroken(err) {
+		return
+	}
+	res, err := g.repair(ctx, sb, err)
+	g.reportRepairs()
+	ReportSync(g.Host, res)
+	if err != nil {
+		g.Host.Warn(err)
+		return
+	}
+	g.Host.Report("Hint: run the command again")
+}
+
+// FetchInterrupted fetches commits of a killed command, before a command without an agent.
+func (g *Git) FetchInterrupted(ctx context.Context, sb lifecycle.Sandbox) error {
+	if !g.Repo.Unfinished() {
+		return nil
+	}
+	unlock, err := g.Host.TryLockAgents(sb.Name)
+	if err != nil || unlock == nil {
+		return nil //nolint:nilerr // a running command does it
+	}
+	defer unlock()
+	res, err := g.fetchOrRepair(ctx, sb, Idle(ctx, g.Driver, sb))
+	g.reportRepairs()
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		return err
+	}
+	if err != nil {
+		g.Host.Warn(heldHint(sb, err))
+	}
+	ReportSync(g.Host, g.add(res))
+	return nil
+}
+
+// fetchOrRepair fetches. If the sandbox is idle and its git directory broken, it repairs that.
+func (g *Git) fetchOrRepair(ctx context.Context, sb lifecycle.Sandbox, idle bool) (gitsync.Result, error) {
+	res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), idle)
+	if !idle || !IsBroken(err) {
+		return res, err
+	}
+	if res, err = g.repair(ctx, sb, err); err != nil {
+		return res, err
+	}
+	g.add(res)
+	return g.Repo.Fetch(ctx, Shell(g.Driver, sb), idle)
+}
+
+// repair repairs the private git directory. [Git.reportRepairs] reports it.
+func (g *Git) repair(ctx context.Context, sb lifecycle.Sandbox, broken error) (gitsync.Result, error) {
+	res, lost, err := g.Repo.Repair(ctx, Shell(g.Driver, sb))
+	if err != nil {
+		return res, err
+	}
+	note := fmt.Sprintf("Warning: %v; it was restored from your repository", broken)
+	if lost != nil {
+		note += fmt.Sprintf(", without commits that were not fetched before (%v): what it had is in .git/%s in the sandbox", lost, gitsync.LostFolder)
+	}
+	g.repairs = append(g.repairs, note)
+	return res, nil
+}
