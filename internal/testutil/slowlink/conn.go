@@ -59,15 +59,15 @@ func (c *conn) close(reset bool) {
 // forward serves a connection to its end. The kernel has accepted it at once, so TCP's
 // handshake delays what the client sends first: the client is connected after two delays,
 // the server after three.
-func (c *conn) forward(connected time.Time, handshake int) {
+func (c *conn) forward(connected, accepted time.Time, handshake int) {
 	l := c.link
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.conns, c)
 	}()
-	up := c.receive(c.client, connected, c.sentUp)
-	if !l.wait(connected.Add(l.delay), c.closed) || !c.dial() {
+	up := c.receive(c.client, connected, &l.up, c.sentUp)
+	if !l.wait(accepted, c.closed) || !c.dial() {
 		c.close(true)
 		return
 	}
@@ -76,7 +76,7 @@ func (c *conn) forward(connected time.Time, handshake int) {
 	l.clock.arriveAtServer(handshake + 1)
 	l.stats.Sequential = l.clock.client
 	l.mu.Unlock()
-	down := c.receive(c.server, connected, c.sentDown)
+	down := c.receive(c.server, connected, &l.down, c.sentDown)
 	var directions sync.WaitGroup
 	directions.Go(func() { c.deliver(up, c.server, c.arrivesUp) })
 	directions.Go(func() { c.deliver(down, c.client, c.arrivesDown) })
@@ -101,17 +101,20 @@ func (c *conn) dial() bool {
 }
 
 // receive reads what a side sends.
-func (c *conn) receive(from io.Reader, notBefore time.Time, sent func(*chunk)) <-chan chunk {
+func (c *conn) receive(from io.Reader, notBefore time.Time, way *time.Time, sent func(*chunk)) <-chan chunk {
 	queue := make(chan chunk, queueLength)
 	c.link.running.Go(func() {
 		buf := make([]byte, chunkSize)
 		for {
 			n, err := from.Read(buf)
+			if !c.link.transmit(n, way, c.closed) {
+				return
+			}
 			now := time.Now()
 			if now.Before(notBefore) {
 				now = notBefore
 			}
-			part := chunk{data: slices.Clone(buf[:n]), err: err, due: now.Add(c.link.delay)}
+			part := chunk{data: slices.Clone(buf[:n]), err: err, due: now.Add(c.link.delayNow())}
 			sent(&part)
 			select {
 			case queue <- part:

@@ -11,16 +11,18 @@ import (
 
 // Link forwards connections from one address to another with a delay.
 //
-// Data arrives one delay after it was sent, at full bandwidth. A connection takes a round
-// trip to set up, as with TCP.
+// Data arrives one delay after it was sent, and takes no time otherwise unless the bandwidth is
+// limited. A connection takes a round trip to set up, as with TCP.
 type Link struct {
 	network, target string
-	delay           time.Duration
 	address         string
 	ctx             context.Context // of connecting to the target
 	cancel          context.CancelFunc
 
 	mu       sync.Mutex
+	delay    time.Duration
+	rate     int          // bytes per second; 0 for no limit
+	up, down time.Time    // when all that was sent is on its way
 	listener net.Listener // nil while the link is cut
 	conns    map[*conn]struct{}
 	thawed   chan struct{} // closed unless the link is frozen
@@ -82,6 +84,21 @@ func Listen(ctx context.Context, address, network, target string, delay time.Dur
 
 // Addr returns the address that the link listens on. It stays the same after a cut.
 func (l *Link) Addr() string { return l.address }
+
+// SetDelay changes the delay of one direction, for what is sent from now on.
+func (l *Link) SetDelay(delay time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay = delay
+}
+
+// SetBandwidth limits how many bytes per second all connections carry together in each direction; 0 is
+// no limit.
+func (l *Link) SetBandwidth(rate int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rate = rate
+}
 
 // Stats returns what the link has forwarded so far.
 func (l *Link) Stats() Stats {
@@ -184,7 +201,40 @@ func (l *Link) open(listener net.Listener, client net.Conn) {
 	l.stats.RoundTrips++
 	handshake := l.clock.client
 	connected := time.Now().Add(2 * l.delay)
-	l.running.Go(func() { c.forward(connected, handshake) })
+	accepted := connected.Add(l.delay)
+	l.running.Go(func() { c.forward(connected, accepted, handshake) })
+}
+
+// burst is how much the link makes up for what it was not used.
+const burst = 50 * time.Millisecond
+
+// transmit returns when bytes were put on their way, in the direction of the clock, or false when
+// the connection is closed.
+func (l *Link) transmit(bytes int, sent *time.Time, closed <-chan struct{}) bool {
+	l.mu.Lock()
+	if l.rate == 0 {
+		l.mu.Unlock()
+		return true
+	}
+	if earliest := time.Now().Add(-burst); sent.Before(earliest) {
+		*sent = earliest
+	}
+	*sent = sent.Add(time.Duration(bytes) * time.Second / time.Duration(l.rate))
+	until := time.Until(*sent)
+	l.mu.Unlock()
+	select {
+	case <-time.After(until):
+		return true
+	case <-closed:
+		return false
+	}
+}
+
+// delayNow returns the delay of what is sent now.
+func (l *Link) delayNow() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.delay
 }
 
 // wait returns when data that is due at a time may be delivered, or false when the

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -185,6 +186,43 @@ func TestBandwidthDoesNotSuffer(t *testing.T) {
 	took := time.Since(started)
 	chunks := len(sent) / chunkSize
 	assert.Check(t, took < time.Duration(chunks)*long/2, "%v", took)
+}
+
+// The limit is that of all connections together.
+func TestBandwidthIsLimited(t *testing.T) {
+	t.Parallel()
+	const rate, size = 4 << 20, 1 << 20
+	link := serve(t, "tcp", 0, echo)
+	link.SetBandwidth(rate)
+	started := time.Now()
+	var connections sync.WaitGroup
+	for range 2 {
+		conn := dial(t, link)
+		connections.Go(func() {
+			_, _ = conn.Write(make([]byte, size))
+			_ = conn.(*net.TCPConn).CloseWrite()
+		})
+		connections.Go(func() {
+			n, err := io.Copy(io.Discard, conn)
+			assert.Check(t, err)
+			assert.Check(t, is.Equal(n, int64(size)))
+		})
+	}
+	connections.Wait()
+	took, atLeast := time.Since(started), 2*size*time.Second/rate-burst
+	assert.Check(t, took >= atLeast, "%v, want at least %v", took, atLeast)
+}
+
+func TestDelayCanBeChanged(t *testing.T) {
+	t.Parallel()
+	link := serve(t, "tcp", 0, echo)
+	conn := dial(t, link)
+	ask(t, conn)
+	link.SetDelay(delay)
+	started := time.Now()
+	ask(t, conn)
+	took := time.Since(started)
+	assert.Check(t, took >= 2*delay, "%v", took)
 }
 
 func TestCutResetsConnectionsAndRefusesNewOnes(t *testing.T) {
