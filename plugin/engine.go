@@ -89,7 +89,7 @@ func (d dispatcher) engine() (host.API, error) {
 	if err != nil && name != command.DefaultContextName { // on an error, Client exits the program
 		return nil, err
 	}
-	if err == nil && isSSH(ep.Host) { // whose client of the Docker CLI logs in for each connection
+	if err == nil && !(host.Engine{Host: ep.Host}).Local() {
 		ctx, cancel := context.WithTimeout(d.interrupts.Context(), connectTimeout)
 		defer cancel()
 		return d.connect(ctx, ep)
@@ -118,7 +118,7 @@ const connectTimeout = 30 * time.Second
 
 // connect connects to an endpoint, and negotiates the version of the API.
 func (d dispatcher) connect(ctx context.Context, ep docker.Endpoint) (host.API, error) {
-	opts, err := clientOptions(ep)
+	opts, dial, err := clientOptions(ep)
 	if err != nil {
 		return nil, err
 	}
@@ -129,27 +129,43 @@ func (d dispatcher) connect(ctx context.Context, ep docker.Endpoint) (host.API, 
 	if err != nil {
 		return nil, err
 	}
-	// With ssh, this is the login that the other connections share.
+	connected := func() {}
+	if dial != nil {
+		connected = dial.begin()
+	}
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return nil, err
 	}
+	connected()
 	return endpointClient{api, ep.Host}, nil
 }
 
-func clientOptions(ep docker.Endpoint) ([]client.Opt, error) {
-	if !isSSH(ep.Host) {
-		return ep.ClientOpts()
+// clientOptions returns the options of a client, and its dialer if the engine is on another machine.
+func clientOptions(ep docker.Endpoint) ([]client.Opt, *dialer, error) {
+	opts, err := ep.ClientOpts()
+	if err != nil || (host.Engine{Host: ep.Host}).Local() {
+		return opts, nil, err
 	}
-	dial, err := sshDialer(ep.Host)
+	var d *dialer
+	var direct *client.Client
+	address := ep.Host
+	if isSSH(ep.Host) {
+		address = sshHost
+		d, err = sshDialer(ep.Host)
+	} else if direct, err = client.New(opts...); err == nil {
+		d = &dialer{dial: direct.Dialer(), spares: spareConnections} // with TLS
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return []client.Opt{
-		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DialContext: dial}}),
-		client.WithHost(sshHost),
-		client.WithDialContext(dial),
+		client.WithHost(address), // it also configures the transport, which the next option replaces
+		client.WithHTTPClient(&http.Client{
+			Transport:     &http.Transport{DialContext: d.DialContext, MaxIdleConns: 6, IdleConnTimeout: 30 * time.Second},
+			CheckRedirect: client.CheckRedirect,
+		}),
 		client.WithAPIVersionFromEnv(),
-	}, nil
+	}, d, nil
 }
 
 func isSSH(address string) bool { return strings.HasPrefix(address, "ssh://") }

@@ -138,7 +138,7 @@ func TestConnectBySSHSharesOneLogin(t *testing.T) {
 	serve(t, socket)
 	self, err := os.Executable()
 	assert.NilError(t, err)
-	script := "#!/bin/sh\nfor a; do printf '%s\\n' \"$a\"; done >'" + dir + "/args'\nRALPH_TEST_DIAL='" + socket + "' exec '" + self + "' -test.run '^TestDialStdio$'\n"
+	script := "#!/bin/sh\n[ \"$1\" != -O ] || exit 255\nfor a; do printf '%s\\n' \"$a\"; done >'" + dir + "/args'\nRALPH_TEST_DIAL='" + socket + "' exec '" + self + "' -test.run '^TestDialStdio$'\n"
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("XDG_RUNTIME_DIR", "/nonexistent")

@@ -25,7 +25,7 @@ const sshHost = "http://docker.example.com"
 // sshDialer returns a dialer for an ssh:// address: a connection is a process of ssh that runs
 // "docker system dial-stdio". Connections of the Docker CLI wait for the end of that
 // process, which with a shared login can be the end of the program on the other side.
-func sshDialer(address string) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+func sshDialer(address string) (*dialer, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		return nil, err
@@ -38,14 +38,22 @@ func sshDialer(address string) (func(ctx context.Context, network, addr string) 
 	if strings.Trim(spec.Path, "/") != "" {
 		remote = []string{"docker", "--host=unix://" + spec.Path, "system", "dial-stdio"}
 	}
-	options := append(sharedLogin(), "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=2", "-T")
+	shared := sharedLogin()
+	options := append(shared, "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=2", "-T")
 	args, err := spec.Command(options, remote...)
 	if err != nil {
 		return nil, fmt.Errorf("using the address %s: %w", address, err)
 	}
-	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return startSSH(context.WithoutCancel(ctx), args)
-	}, nil
+	d := &dialer{dial: func(ctx context.Context) (net.Conn, error) { return startSSH(ctx, args) }}
+	if len(shared) > 0 { // others would log in once more
+		d.spares = spareConnections
+		d.loggedIn = func() bool {
+			check := exec.Command("ssh", append([]string{"-O", "check"}, args...)...)
+			newSession(check)
+			return check.Run() == nil
+		}
+	}
+	return d, nil
 }
 
 // sshWait is how long the output of an ended ssh is waited for: a background process that has the
