@@ -119,7 +119,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 // out, when its last command ended.
 func (st *state) unchanged() bool {
 	own := "refs/heads/" + st.Branch
-	return st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && len(st.Refused) == 0 && len(st.Sent) == 0
+	return st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && st.Restoring == nil && len(st.Refused) == 0 && len(st.Sent) == 0
 }
 
 func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res Result) error {

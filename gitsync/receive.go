@@ -50,6 +50,9 @@ func (r *Repo) receive(ctx context.Context, st *state, sh Shell, retry bool) (li
 	if st.Held && r.gate == nil {
 		return listing.Listing{}, &HeldError{Sandbox: r.name}
 	}
+	if st.Restoring != nil {
+		return listing.Listing{}, &BrokenError{Sandbox: r.name, Why: "a repair was interrupted"}
+	}
 	known, err := r.known(ctx, st)
 	if err != nil {
 		return listing.Listing{}, err

@@ -75,33 +75,64 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 		return Result{}, nil, err
 	}
 	defer unlock()
-	r.repairing = true
-	if lost = r.refill(ctx, &st, sh, salvageScript, nil); lost == nil {
-		res, lost = r.fetch(ctx, &st, sh, nil)
-	}
-	if lost != nil && !Permanent(lost) {
-		return Result{}, nil, lost
-	}
-	refs, err := r.restorable(ctx, st)
-	if err != nil {
+	if lost, err = r.salvage(ctx, &st, sh, &res); err != nil {
 		return Result{}, nil, err
 	}
-	script := refillScript
-	if lost != nil {
-		script = backupScript + script
-	}
-	if r.clone {
-		err = r.refill(ctx, &st, sh, script, map[string]string{})
-		if err == nil {
-			err = r.restoreClone(ctx, sh, st.Branch, refs)
-		}
-	} else {
-		err = r.refill(ctx, &st, sh, script, refs)
-	}
-	if err != nil {
+	if err := r.restore(ctx, &st, sh); err != nil {
 		return Result{}, nil, fmt.Errorf("restoring the git directory of the sandbox %s: %w", r.name, err)
 	}
-	return res, lost, nil
+	st.Restoring = nil
+	return res, lost, r.save(st)
+}
+
+// restoring is saved before a git directory is replaced, and removed after that: an
+// interrupted repair starts there again.
+type restoring struct {
+	// Lost says why something could not be fetched, and is in [LostFolder].
+	Lost string `json:"lost,omitempty"`
+}
+
+// salvage fetches what a git directory still contains.
+func (r *Repo) salvage(ctx context.Context, st *state, sh Shell, res *Result) (lost, err error) {
+	if st.Restoring == nil {
+		r.repairing = true
+		if lost = r.refill(ctx, st, sh, salvageScript, nil); lost == nil {
+			*res, lost = r.fetch(ctx, st, sh, nil)
+		}
+		if lost != nil && !Permanent(lost) {
+			return nil, lost
+		}
+		st.Restoring = &restoring{}
+		if lost != nil {
+			st.Restoring.Lost = lost.Error()
+			err = sh(ctx, discardBackupScript, []string{r.folder}, nil, io.Discard)
+		}
+		if err == nil {
+			err = r.save(*st)
+		}
+	} else if st.Restoring.Lost != "" {
+		lost = errors.New(st.Restoring.Lost)
+	}
+	return lost, err
+}
+
+// restore replaces a git directory.
+func (r *Repo) restore(ctx context.Context, st *state, sh Shell) error {
+	refs, err := r.restorable(ctx, *st)
+	if err != nil {
+		return err
+	}
+	script := refillScript
+	if st.Restoring.Lost != "" {
+		script = backupScript + script
+	}
+	if !r.clone {
+		return r.refill(ctx, st, sh, script, refs)
+	}
+	if err := r.refill(ctx, st, sh, script, map[string]string{}); err != nil {
+		return err
+	}
+	return r.restoreClone(ctx, sh, st.Branch, refs)
 }
 
 // undoRewinds corrects a listing of a broken git directory: old packed refs appear when
@@ -153,7 +184,7 @@ const LostFolder = "ralph-lost"
 
 // The scripts get the git directory as an argument and an archive as input. The first
 // replaces the configuration and keeps refs and objects; the second replaces everything;
-// the third, run before it, moves everything to LostFolder.
+// the last, run before it, moves to LostFolder what an interrupted one has not moved.
 const (
 	salvageScript = `cd "$1" || exit
 chmod -R u+rwX . 2>/dev/null
@@ -168,10 +199,11 @@ rm -f HEAD.ralph
 chmod -R u+rwX . 2>/dev/null
 find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec rm -rf {} + || exit
 ` + untarScript
-	backupScript = `cd "$1" && rm -rf ` + LostFolder + ` && mkdir ` + LostFolder + ` || exit
-find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec mv {} ` + LostFolder + ` \;
+	discardBackupScript = `cd "$1" && rm -rf ` + LostFolder
+	backupScript        = `cd "$1" && mkdir -p ` + LostFolder + ` || exit
+find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec mv -n {} ` + LostFolder + ` \;
 `
-	untarScript = `tar -x -o -f - -C ..
+	untarScript = `tar -x -o -f - -C .. || exit
 `
 )
 

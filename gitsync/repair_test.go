@@ -1,8 +1,10 @@
 package gitsync
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,7 +18,7 @@ import (
 // repairShell is the Shell of a sandbox whose git directory is restored.
 func (w *fixture) repairShell(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 	err := w.sh(ctx, script, args, stdin, stdout)
-	if strings.Contains(script, "tar -x") && err == nil {
+	if strings.Contains(script, "tar -x") && err == nil && exists(w.gitDir, "objects", "info", "alternates") {
 		w.linkObjects()
 	}
 	return err
@@ -198,4 +200,73 @@ func TestReleasedIndexLockIsRetried(t *testing.T) {
 	w.fetch()
 	assert.Equal(t, w.tip("main"), tip)
 	assert.Assert(t, !w.repo.Unfinished())
+}
+
+// cutAt returns a Shell whose connection is lost at its nth script: with half of the input
+// sent, or after the script.
+func cutAt(sh Shell, n int, after bool) Shell {
+	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		if n--; n > 0 {
+			return sh(ctx, script, args, stdin, stdout)
+		} else if n < 0 {
+			return errCut
+		}
+		if stdin != nil && !after {
+			input, err := io.ReadAll(stdin)
+			if err != nil {
+				return err
+			}
+			stdin = bytes.NewReader(input[:len(input)/2])
+		}
+		if stdin == nil && !after {
+			return errCut
+		}
+		_ = sh(ctx, script, args, stdin, stdout)
+		return errCut
+	}
+}
+
+var errCut = errors.New("connection lost")
+
+// The next command completes a repair, which loses nothing that it has saved.
+func TestInterruptedRepairIsCompleted(t *testing.T) {
+	t.Parallel()
+	for clone, scripts := range map[bool]int{false: 4, true: 5} {
+		for n := 1; n <= scripts; n++ {
+			for _, after := range []bool{false, true} {
+				t.Run(fmt.Sprintf("clone %t, script %d, after %t", clone, n, after), func(t *testing.T) {
+					t.Parallel()
+					w, sh := newSandbox(t), Shell(nil)
+					if sh = w.repairShell; clone {
+						c := newClone(t, newRepo(t))
+						w, sh = c.fixture, c.sh
+						c.push()
+					}
+					inSandbox := func(script string) string {
+						t.Helper()
+						var out strings.Builder
+						assert.NilError(t, sh(t.Context(), "set -e\n"+script, nil, nil, &out))
+						return strings.TrimSpace(out.String())
+					}
+					inSandbox("echo agent > a.txt; git commit -qam fetched")
+					_, err := w.repo.Fetch(t.Context(), sh, true)
+					assert.NilError(t, err)
+					inSandbox("cd \"$GIT_DIR\"; echo precious > precious; git commit -q --allow-empty -m 'not fetched'; rm objects/$(git rev-parse main | sed 's,..,&/,')")
+
+					_, _, err = w.repo.Repair(t.Context(), cutAt(sh, n, after))
+					assert.ErrorIs(t, err, errCut)
+					_, err = w.repo.Push(t.Context(), sh)
+					if broken := (*BrokenError)(nil); errors.As(err, &broken) {
+						var lost error
+						_, lost, err = w.repo.Repair(t.Context(), sh)
+						assert.NilError(t, err)
+						assert.ErrorContains(t, lost, "is missing")
+						_, err = w.repo.Push(t.Context(), sh)
+					}
+					assert.NilError(t, err)
+					assert.Equal(t, inSandbox("git fsck; git status --porcelain; git log --format=%s; cat a.txt \"$GIT_DIR\"/ralph-lost/precious"), "fetched\nfirst\nagent\nprecious")
+				})
+			}
+		}
+	}
 }

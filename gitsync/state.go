@@ -32,6 +32,8 @@ type state struct {
 	Pushed map[string]string `json:"pushed"`
 	// Pending is an unfinished fast-forward.
 	Pending *pending `json:"pending,omitempty"`
+	// Restoring is an unfinished repair.
+	Restoring *restoring `json:"restoring,omitempty"`
 	// Clone says that the sandbox has a clone of the worktree.
 	Clone bool `json:"clone,omitempty"`
 	// Released says that a clone has nothing that the host lacks, and may be removed.
