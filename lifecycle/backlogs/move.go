@@ -59,6 +59,22 @@ func (b Backlog) Return(ctx context.Context, driver lifecycle.Driver, sb lifecyc
 	return b.move(ctx, driver, sb, (*mover).leave)
 }
 
+// Retire copies the backlog of a running clone sandbox whose worktree was removed, before the
+// sandbox is removed. No other worktree gets it.
+func (b Backlog) Retire(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+	if r, err := b.readOwner(); err != nil || r.State == "" {
+		return err
+	}
+	content, err := (&copier{Backlog: b, driver: driver, sb: sb}).export(ctx)
+	if err == nil {
+		_, err = b.save(content, time.Now(), "")
+	}
+	if err != nil && !errors.Is(err, errNoTasks) {
+		return fmt.Errorf("copying the backlog of the sandbox %s: %w", sb.Name, err)
+	}
+	return b.forgetOwner()
+}
+
 // move does that under a lock.
 func (b Backlog) move(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, do func(*mover, context.Context) error) error {
 	return b.lockFiles(ctx, sb.Root, func(f files) error {

@@ -278,6 +278,27 @@ func TestLostBacklogOfASandbox(t *testing.T) {
 	assert.Assert(t, strings.Contains(m.messages.String(), "has lost the backlog"), m.messages.String())
 }
 
+func TestBacklogOfARemovedWorktreeIsCopied(t *testing.T) {
+	t.Setenv("RALPH_SCOPE_REPO", "o/r")
+	t.Setenv("RALPH_SCOPE_BRANCH", "main")
+	m := newMoving(t)
+	add(t, m.sb.Root, "a", false)
+	assert.NilError(t, m.moveIn())
+	assert.NilError(t, os.RemoveAll(m.sb.Root))
+	retire := func() error { return m.backlog.Retire(t.Context(), m, m.sb) }
+	m.left = 0
+	assert.ErrorIs(t, retire(), errInterrupted)
+	assert.Assert(t, m.inside())
+	m.left = -1
+	assert.NilError(t, retire())
+	assert.Assert(t, !m.inside())
+	copies, err := m.backlog.Copies()
+	assert.NilError(t, err)
+	assert.Equal(t, len(copies), 1)
+	assert.DeepEqual(t, copies[0].Counts, map[string]int{"open": 1})
+	assert.Assert(t, host.Missing(m.sb.Root))
+}
+
 func TestTwoBacklogsAreBothKept(t *testing.T) {
 	m := newMoving(t)
 	add(t, m.sb.Root, "host", true)

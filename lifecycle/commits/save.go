@@ -54,13 +54,18 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 
 // releaseClone brings logs and backlog of a clone back to the worktree.
 func releaseClone(ctx context.Context, h host.Host, driver lifecycle.Driver, repo *gitsync.Repo, sb lifecycle.Sandbox) error {
-	if !host.Missing(sb.Root) {
-		if err := mirror.Sync(ctx, h, driver, sb); err != nil {
+	backlog := backlogs.Backlog{Host: h, Sandbox: sb.Name}
+	if host.Missing(sb.Root) {
+		if err := backlog.Retire(ctx, driver, sb); err != nil {
 			return err
 		}
-		if err := (backlogs.Backlog{Host: h, Sandbox: sb.Name}).Return(ctx, driver, sb); err != nil {
-			return err
-		}
+		return repo.SetReleased(ctx, true)
+	}
+	if err := mirror.Sync(ctx, h, driver, sb); err != nil {
+		return err
+	}
+	if err := backlog.Return(ctx, driver, sb); err != nil {
+		return err
 	}
 	return repo.SetReleased(ctx, true)
 }
