@@ -123,7 +123,7 @@ func (c *copier) copy(ctx context.Context) error {
 func (c *copier) follow(ctx context.Context) (stop func() error) {
 	ctx = context.WithoutCancel(ctx)
 	stopping, stopped := make(chan struct{}), make(chan struct{})
-	seen := runlog.Latest(c.sb.Root)
+	seen := runlog.Runs(c.sb.Root)
 	go func() {
 		defer close(stopped)
 		look := time.NewTicker(host.PollInterval)
@@ -134,8 +134,8 @@ func (c *copier) follow(ctx context.Context) (stop func() error) {
 				return
 			case <-look.C:
 			}
-			if latest := runlog.Latest(c.sb.Root); latest.After(seen) {
-				seen = latest
+			if runs := runlog.Runs(c.sb.Root); runs != seen {
+				seen = runs
 				_ = c.copy(ctx) // it reports
 			}
 		}

@@ -25,7 +25,7 @@ const (
 func (g *Git) follow(ctx context.Context, top string, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stopped := make(chan struct{}), make(chan struct{})
-	final, seen, synced := "", runlog.Latest(top), time.Now()
+	final, seen, synced := "", runlog.Runs(top), time.Now()
 	go func() {
 		defer close(stopped)
 		look := time.NewTicker(host.PollInterval)
@@ -36,15 +36,15 @@ func (g *Git) follow(ctx context.Context, top string, fetch func(ctx context.Con
 				return
 			case <-look.C:
 			}
-			latest := runlog.Latest(top)
-			if ended := latest.After(seen); ended {
+			runs := runlog.Runs(top)
+			if ended := runs != seen; ended {
 				final = finalCommit(top)
 			} else if time.Since(synced) < syncEvery {
 				continue
 			}
 			res, tip, err := fetch(ctx, final)
-			final, seen, synced = tip, latest, time.Now() // what is there for so long is not amended
-			if err == nil {                               // the last fetch reports errors
+			final, seen, synced = tip, runs, time.Now() // what is there for so long is not amended
+			if err == nil {                             // the last fetch reports errors
 				g.add(res)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
 	wiremirror "github.com/docker-ralph/docker-ralph/wire/mirror"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Command is the hidden command of ralph that sends and receives logs.
@@ -192,9 +193,10 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 // receiver writes what one connection brings into the worktree.
 type receiver struct {
 	*logs
-	sink   *wiremirror.Sink
-	record record
-	saved  record
+	sink    *wiremirror.Sink
+	record  record
+	saved   record
+	created bool // a loop that the worktree did not have
 }
 
 func (l *logs) receiver() (*receiver, error) {
@@ -204,7 +206,7 @@ func (l *logs) receiver() (*receiver, error) {
 	}
 	r := &receiver{logs: l, sink: sink, record: l.readRecord()}
 	r.saved = r.record.clone()
-	sink.Created = func(loop string) { r.record.Loops[loop] = true }
+	sink.Created = func(loop string) { r.record.Loops[loop], r.created = true, true }
 	sink.Prune = func(loop string) bool {
 		brought := r.record.Loops[loop]
 		delete(r.record.Loops, loop)
@@ -216,6 +218,9 @@ func (l *logs) receiver() (*receiver, error) {
 func (r *receiver) close() {
 	r.save()
 	r.sink.Close()
+	if r.created { // the sandbox prunes its own
+		runlog.Prune(r.sb.Root, func(loop string) bool { return r.record.Loops[loop] })
+	}
 }
 
 // hello is what the worktree has.

@@ -154,7 +154,7 @@ func TestLogsAreReadInTheWorktree(t *testing.T) {
 	recent := runlog.Recent(f.sb.Root, 5)
 	assert.Equal(t, len(recent), 1)
 	assert.Equal(t, recent[0].Summary, "1 task")
-	assert.Assert(t, runlog.Latest(f.sb.Root).Equal(runlog.Latest(f.box.clone)))
+	assert.Equal(t, runlog.Runs(f.sb.Root), runlog.Runs(f.box.clone))
 
 	content, err := runlog.TakeBacklog(f.sb.Root, "D", 100)
 	assert.NilError(t, err)
@@ -184,6 +184,23 @@ func TestPrunedLoopsAreRemovedUnlessTheSandboxIsNew(t *testing.T) {
 	f.sync()
 	assert.Assert(t, !host.Missing(filepath.Join(f.sb.Root, second.Dir())))
 	assert.Assert(t, f.same(third))
+}
+
+// The logs of earlier sandboxes, which no sandbox prunes, stay within the limits of a worktree.
+func TestLogsOfEarlierSandboxesArePruned(t *testing.T) {
+	f := setup(t)
+	oldest, err := runlog.Create(f.sb.Root, runlog.Loop{Mode: "build", Started: time.Now().Add(-time.Hour)})
+	assert.NilError(t, err)
+	assert.NilError(t, oldest.Finish(runlog.LoopEnd{Stop: "complete"}))
+	for range 49 {
+		assert.NilError(t, f.loop().Finish(runlog.LoopEnd{Stop: "complete"}))
+	}
+	f.sync()
+	assert.Assert(t, !host.Missing(filepath.Join(f.sb.Root, oldest.Dir())))
+	l := f.loop()
+	f.sync()
+	assert.Assert(t, host.Missing(filepath.Join(f.sb.Root, oldest.Dir())))
+	assert.Assert(t, f.same(l))
 }
 
 func TestFollowStreamsAndReconnects(t *testing.T) {

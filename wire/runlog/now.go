@@ -77,21 +77,22 @@ func Recent(top string, n int) []Snapshot {
 	return all
 }
 
-// Latest returns the time of the last logged run in the worktree top, or zero. Like
-// [Recent], it is safe with logs that an agent writes.
-func Latest(top string) (latest time.Time) {
+// Runs identifies the runs that are logged in the worktree top: it changes with each. No times are
+// compared, because logs can be from machines whose clocks differ. Like [Recent], it is safe with
+// logs that an agent writes.
+func Runs(top string) string {
 	logs, err := OpenLogs(top)
 	if err != nil {
-		return time.Time{}
+		return ""
 	}
 	defer func() { _ = logs.Close() }()
-	for _, id := range recentLoops(logs) {
-		info, err := logs.Lstat(path.Join(id, iterationsFile))
-		if err == nil && info.ModTime().After(latest) {
-			latest = info.ModTime()
+	var runs strings.Builder
+	for _, id := range loopNames(logs) {
+		if info, err := logs.Lstat(path.Join(id, iterationsFile)); err == nil {
+			_, _ = fmt.Fprintln(&runs, id, info.Size())
 		}
 	}
-	return latest
+	return runs.String()
 }
 
 // loopNames lists the directories of loops, oldest first, and possibly other files.

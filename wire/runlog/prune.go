@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"io/fs"
+	"os"
 	"time"
 )
 
@@ -15,8 +16,27 @@ const (
 	minAge = 24 * time.Hour
 )
 
+// Prune removes the oldest loops of the worktree top, beyond the limits of a worktree, whose logs
+// come from elsewhere. Those that keep reports, and those that can be running, stay.
+func Prune(top string, keep func(loop string) bool) {
+	logs, err := OpenLogs(top)
+	if err != nil {
+		return // there are none, or an agent has replaced the directory
+	}
+	_ = logs.Close()
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return
+	}
+	defer func() { _ = root.Close() }()
+	(&Log{root: root}).prune(maxLoops, maxBytes, keep)
+}
+
+// is reports whether a loop is that of the log.
+func (l *Log) is(loop string) bool { return loop == l.Loop.ID }
+
 // prune removes the oldest loops beyond the limits. Errors are ignored.
-func (l *Log) prune(loopsMax int, bytesMax int64) {
+func (l *Log) prune(loopsMax int, bytesMax int64, keep func(loop string) bool) {
 	all := loops(l.root)
 	sizes, total := make([]int64, len(all)), int64(0)
 	latest := make([]time.Time, len(all))
@@ -30,7 +50,7 @@ func (l *Log) prune(loopsMax int, bytesMax int64) {
 			return
 		}
 		old := Log{root: l.root, Loop: Loop{ID: id}}
-		if id == l.Loop.ID || old.mayRun(latest[i]) || l.root.RemoveAll(old.Dir()) != nil {
+		if keep(id) || old.mayRun(latest[i]) || l.root.RemoveAll(old.Dir()) != nil {
 			continue
 		}
 		left--

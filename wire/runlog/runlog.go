@@ -108,7 +108,7 @@ func Create(top string, loop Loop) (*Log, error) {
 		_ = root.Close() // the first error says more
 		return nil, fmt.Errorf("creating the loop's log: %w", err)
 	}
-	l.prune(maxLoops, maxBytes)
+	l.prune(maxLoops, maxBytes, l.is)
 	return l, nil
 }
 

@@ -158,6 +158,26 @@ func TestOldLoopsArePruned(t *testing.T) {
 	assert.Equal(t, entries[0].Name(), "20310203-120000-build")
 }
 
+func TestPruneKeepsLoopsOfOthers(t *testing.T) {
+	top := t.TempDir()
+	Prune(top, func(string) bool { return false }) // there are no logs
+	var ids []string
+	for i := range maxLoops {
+		l := create(t, top, noon.Add(time.Duration(i)*time.Second))
+		assert.NilError(t, l.Finish(LoopEnd{Stop: "complete"}))
+		ids = append(ids, l.Loop.ID)
+	}
+	for _, id := range []string{"20400101-000000-build", "20400101-000001-build"} { // as they arrive
+		assert.NilError(t, os.Mkdir(filepath.Join(top, dir, id), 0o755))
+		ids = append(ids, id)
+	}
+	Prune(top, func(id string) bool { return id == ids[0] || id > "2040" })
+	root, err := os.OpenRoot(top)
+	assert.NilError(t, err)
+	defer func() { _ = root.Close() }()
+	assert.DeepEqual(t, loops(root), append(ids[:1:1], ids[3:]...))
+}
+
 func TestLargeLoopsArePruned(t *testing.T) {
 	top := t.TempDir()
 	running := create(t, top, noon)
@@ -167,9 +187,9 @@ func TestLargeLoopsArePruned(t *testing.T) {
 	small := create(t, top, noon.Add(2*time.Second))
 	assert.NilError(t, small.Finish(LoopEnd{Stop: "complete"}))
 	this := create(t, top, noon.Add(3*time.Second))
-	this.prune(maxLoops, 4000)
+	this.prune(maxLoops, 4000, this.is)
 	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, small.Loop.ID, this.Loop.ID})
-	this.prune(0, 0)
+	this.prune(0, 0, this.is)
 	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, this.Loop.ID})
 }
 
