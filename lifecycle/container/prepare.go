@@ -48,6 +48,13 @@ func Known(stateDir, name string) bool {
 	return err == nil
 }
 
+// KnownID returns the ID of the sandbox of this name that was prepared last; empty if there is no
+// record of one.
+func KnownID(stateDir, name string) string {
+	m, _ := (&Driver{StateDir: stateDir}).lastMarker(name)
+	return m.ID
+}
+
 // AllKnown returns the names of the sandboxes that have a record in stateDir.
 func AllKnown(stateDir string) ([]string, error) {
 	files, err := os.ReadDir(filepath.Dir((&Driver{StateDir: stateDir}).markerPath("")))

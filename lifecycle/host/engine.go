@@ -60,6 +60,9 @@ func (h Host) EngineOf(ctx context.Context, sandbox string, connected func() (AP
 	}
 	api, err := h.ConnectRecorded(ctx, sandbox, r.Engine)
 	if err != nil {
+		if same, is := h.IsSelected(ctx, sandbox, connected); is {
+			return same, h.Selected, nil
+		}
 		return nil, r.Engine, err
 	}
 	if h.SelectedBy == "" && container.Known(h.StateDir, sandbox) { // without a lookup, which costs a round trip
@@ -70,6 +73,9 @@ func (h Host) EngineOf(ctx context.Context, sandbox string, connected func() (AP
 	case err != nil:
 		return nil, r.Engine, fmt.Errorf("looking for the sandbox %s on the engine %s: %w", sandbox, r.Engine, err)
 	case exists && h.SelectedBy != "":
+		if same, is := h.IsSelected(ctx, sandbox, connected); is {
+			return same, h.Selected, nil
+		}
 		return nil, r.Engine, h.elsewhere(sandbox, r.Engine)
 	case exists:
 		return api, r.Engine, nil
@@ -85,6 +91,21 @@ func (h Host) EngineOf(ctx context.Context, sandbox string, connected func() (AP
 func (h Host) Elsewhere(sandbox string) (r EngineRecord, elsewhere bool) {
 	r, found := h.EngineRecord(sandbox)
 	return r, found && !r.Engine.Same(h.Selected)
+}
+
+// IsSelected reports whether the selected engine has a sandbox that is recorded with another
+// address, and connects to it then: an engine can have several.
+func (h Host) IsSelected(ctx context.Context, sandbox string, connected func() (API, error)) (API, bool) {
+	id := container.KnownID(h.StateDir, sandbox)
+	if id == "" {
+		return nil, false
+	}
+	api, err := connected()
+	if err != nil {
+		return nil, false
+	}
+	sb, err := h.ContainerDriver(api).Lookup(ctx, sandbox)
+	return api, err == nil && sb.ID == id
 }
 
 // ConnectRecorded connects to the recorded engine of a sandbox.

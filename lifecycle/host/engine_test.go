@@ -102,7 +102,7 @@ func onLaptop(t *testing.T, others ...*fakeEngine) (Host, *bytes.Buffer) {
 func markKnown(t *testing.T, h Host, name string) {
 	t.Helper()
 	assert.NilError(t, os.MkdirAll(filepath.Join(h.StateDir, "sandboxes"), 0o700))
-	assert.NilError(t, os.WriteFile(filepath.Join(h.StateDir, "sandboxes", name+".json"), []byte("{}"), 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(h.StateDir, "sandboxes", name+".json"), []byte(`{"id":"id"}`), 0o600))
 }
 
 func TestEngineSame(t *testing.T) {
@@ -150,6 +150,7 @@ func TestEngineOfFollowsTheRecord(t *testing.T) {
 		record     *Engine
 		selectedBy string
 		known      bool
+		here       string      // sandbox of the selected engine
 		other      *fakeEngine // nil if it cannot be reached
 		want       Engine
 		err, hint  string
@@ -173,6 +174,8 @@ func TestEngineOfFollowsTheRecord(t *testing.T) {
 			name: "a variable selects another engine", record: &big, known: true, selectedBy: "DOCKER_HOST", other: &fakeEngine{container: "box"},
 			err: "the sandbox box is on the engine big", hint: "unset DOCKER_HOST, or move it with --move",
 		},
+		{name: "on the selected engine, with another address", record: &big, known: true, selectedBy: "--context", here: "box", other: &fakeEngine{container: "box"}, want: laptop},
+		{name: "an address does not exist any more", record: &big, known: true, here: "box", want: laptop},
 		{name: "removed by hand, and another engine is selected", record: &big, known: true, selectedBy: "--context", other: &fakeEngine{}, want: laptop, forgotten: true},
 		{
 			name: "cannot be reached", record: &big, known: true,
@@ -192,6 +195,7 @@ func TestEngineOfFollowsTheRecord(t *testing.T) {
 			}
 			h, _ := onLaptop(t, others...)
 			h.SelectedBy = tc.selectedBy
+			h.Engine = func() (API, error) { return &fakeEngine{engine: laptop, container: tc.here}, nil }
 			if tc.record != nil {
 				assert.NilError(t, h.SaveEngine("box", EngineRecord{Engine: *tc.record}))
 			}
@@ -232,6 +236,27 @@ func TestSandboxesAsksAllRecordedEngines(t *testing.T) {
 	_, err = all[1].Backend.Driver.Busy(t.Context(), all[1].Sandbox)
 	assert.Error(t, err, "the engine big cannot be reached")
 	assert.Equal(t, all[2].Backend.API.DaemonHost(), gpu.Host)
+}
+
+func TestSandboxesListsAnEngineWithTwoAddressesOnce(t *testing.T) {
+	h, _ := onLaptop(t, &fakeEngine{engine: gpu, container: "box"})
+	for _, tc := range []struct {
+		name string
+		here string
+		want Engine
+	}{{"on the selected engine", "box", laptop}, {"on another one", "", gpu}} {
+		t.Run(tc.name, func(t *testing.T) {
+			h.Engine = func() (API, error) { return &fakeEngine{engine: laptop, container: tc.here}, nil }
+			for name, e := range map[string]Engine{"box": big, "other": gpu} { // big cannot be reached
+				assert.NilError(t, h.SaveEngine(name, EngineRecord{Engine: e}))
+			}
+			markKnown(t, h, "box")
+			all, err := h.Sandboxes(t.Context(), h.Engine)
+			assert.NilError(t, err)
+			assert.Equal(t, len(all), 1)
+			assert.Assert(t, all[0].Backend.Engine.Same(tc.want), "%s", all[0].Backend.Engine)
+		})
+	}
 }
 
 func TestSandboxesNeedsTheSelectedEngineOnlyForItsSandboxes(t *testing.T) {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,10 +49,30 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 	at := Backend{Kind: config.DriverContainer, Driver: unreachable{e, err}, Engine: e, Unreachable: err}
 	for name, r := range records {
 		if r.Engine.Same(e) {
-			found = append(found, Located{r.sandbox(name, err.Error()), at})
+			sb := r.sandbox(name, err.Error())
+			sb.ID = container.KnownID(h.StateDir, name)
+			found = append(found, Located{sb, at})
 		}
 	}
 	return found
+}
+
+// withoutDuplicates removes sandboxes that were found under another address of their engine: IDs of
+// containers are unique. The first one that can be reached stays. They are ordered by name.
+func withoutDuplicates(all []Located) []Located {
+	slices.SortStableFunc(all, func(a, b Located) int {
+		reachable := 0
+		if (a.Backend.Unreachable == nil) != (b.Backend.Unreachable == nil) {
+			reachable = 1
+			if a.Backend.Unreachable == nil {
+				reachable = -1
+			}
+		}
+		return cmp.Or(strings.Compare(a.Sandbox.Name, b.Sandbox.Name), strings.Compare(a.Sandbox.ID, b.Sandbox.ID), reachable)
+	})
+	return slices.CompactFunc(all, func(a, b Located) bool {
+		return a.Sandbox.Name == b.Sandbox.Name && a.Sandbox.ID == b.Sandbox.ID && a.Sandbox.ID != "" && a.Backend.Kind == b.Backend.Kind
+	})
 }
 
 // usesSelected reports whether a sandbox can be on the selected engine.

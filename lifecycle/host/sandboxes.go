@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -49,11 +48,10 @@ func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]L
 			errs[i] = nil
 		}
 	}
-	all := slices.Concat(found...)
+	all := withoutDuplicates(slices.Concat(found...))
 	if len(all) > 0 && !h.usesSelected(records) {
 		errs[0] = nil
 	}
-	slices.SortStableFunc(all, func(a, b Located) int { return strings.Compare(a.Sandbox.Name, b.Sandbox.Name) })
 	return all, errors.Join(errs...)
 }
 

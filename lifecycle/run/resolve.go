@@ -69,7 +69,9 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 		return t, err
 	}
 	if r, elsewhere := h.Elsewhere(t.name); elsewhere && opts.Move && t.cfg.Sandbox.Reuse && t.Kind == config.DriverContainer {
-		t.from = &r
+		if _, same := h.IsSelected(ctx, t.name, connected); !same {
+			t.from = &r
+		}
 	}
 	if t.Build && opts.Command != host.TaskCommand { // which can use an existing sandbox
 		if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
