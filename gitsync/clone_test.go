@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -234,6 +235,42 @@ func TestCloneInterruptedPush(t *testing.T) {
 	assert.Assert(t, errors.Is(err, cut))
 	c.push()
 	assert.Equal(t, c.inSandbox("git status --porcelain; git log --format=%s"), "first")
+}
+
+// What a sandbox has got from a push whose end was not seen is not taken for its own commits.
+func TestClonePushWithUnknownEnd(t *testing.T) {
+	t.Parallel()
+	for _, synced := range []bool{false, true} {
+		t.Run(fmt.Sprintf("synced %t", synced), func(t *testing.T) {
+			t.Parallel()
+			c := newClone(t, newRepo(t))
+			c.git("branch", "other")
+			if synced {
+				c.push()
+				c.fetch()
+				c.git("commit", "-q", "--amend", "-m", "amended")
+				c.git("branch", "-f", "other")
+			}
+			cut := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+				err := c.sh(ctx, script, args, stdin, stdout)
+				if script == pushCloneScript {
+					return errCut
+				}
+				return err
+			}
+			_, err := c.repo.Push(t.Context(), cut)
+			assert.ErrorIs(t, err, errCut)
+			_, done, err := c.repo.PushUnchanged(t.Context(), c.sh)
+			assert.NilError(t, err)
+			assert.Assert(t, !done)
+			c.git("commit", "-q", "--amend", "-m", "amended again")
+			c.git("branch", "-f", "other")
+			res := c.fetch()
+			assert.Assert(t, res.Conflict == nil && len(res.Others) == 0, "%+v", res)
+			c.push()
+			assert.Equal(t, c.inSandbox("git status --porcelain; git log --format=%s; git log --format=%s other"), "amended again\namended again")
+		})
+	}
 }
 
 // The git directory of a clone is restored with its objects, and files stay.

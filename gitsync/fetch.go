@@ -104,6 +104,9 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	if err != nil {
 		return Result{}, err
 	}
+	if err := r.completePush(ctx, st, l); err != nil {
+		return Result{}, err
+	}
 	own := "refs/heads/" + st.Branch
 	if len(l.Moved(st.Tips)) == 0 && l.Refs[own] == st.Synced && !st.Retry && !r.repairing {
 		return r.result(*st, l)

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 )
 
 // pushScript moves the sandbox to where the user's repository is. Its arguments are the
@@ -116,10 +118,10 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 }
 
 // unchanged reports whether the sandbox had nothing to fetch, and its branch checked
-// out, when its last command ended.
+// out, when its last command ended. A clone may have got an unfinished push.
 func (st *state) unchanged() bool {
 	own := "refs/heads/" + st.Branch
-	return st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && st.Restoring == nil && len(st.Refused) == 0 && len(st.Sent) == 0
+	return (!st.Clone || st.Synced != "" && st.Pushing == nil) && st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && st.Restoring == nil && len(st.Refused) == 0 && len(st.Sent) == 0
 }
 
 func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res Result) error {
@@ -152,6 +154,10 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	if wasDetached {
 		index = ""
 	}
+	st.Pushing = refs
+	if err := r.save(*st); err != nil {
+		return err
+	}
 	if r.clone {
 		err = r.pushClone(ctx, sh, st, branch, index, tip, old, updates)
 	} else {
@@ -166,7 +172,35 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Held = branch, ref, tip, tips, refs, false
+	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Pushing, st.Held = branch, ref, tip, tips, refs, nil, false
+	return r.save(*st)
+}
+
+// completePush records what the sandbox has got from an unfinished push, which would look
+// like its own commits.
+func (r *Repo) completePush(ctx context.Context, st *state, l listing.Listing) error {
+	if st.Pushing == nil {
+		return nil
+	}
+	if st.Tips == nil {
+		st.Tips = map[string]string{}
+	}
+	if st.Pushed == nil {
+		st.Pushed = map[string]string{}
+	}
+	for ref, oid := range st.Pushing {
+		if l.Refs[ref] != oid || st.Pushed[ref] == oid {
+			continue
+		}
+		if ref == "refs/heads/"+st.Branch {
+			if err := r.setBase(ctx, oid); err != nil {
+				return err
+			}
+			st.Synced = oid
+		}
+		st.Tips[ref], st.Pushed[ref] = oid, oid
+	}
+	st.Pushing = nil
 	return r.save(*st)
 }
 

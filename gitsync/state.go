@@ -30,6 +30,8 @@ type state struct {
 	Tips map[string]string `json:"tips"`
 	// Pushed are the user's refs as of the last push.
 	Pushed map[string]string `json:"pushed"`
+	// Pushing are the user's refs of an unfinished push, which the sandbox may have got.
+	Pushing map[string]string `json:"pushing,omitempty"`
 	// Pending is an unfinished fast-forward.
 	Pending *pending `json:"pending,omitempty"`
 	// Restoring is an unfinished repair.
@@ -159,6 +161,7 @@ func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	st, err := r.readState()
 	if err == nil {
 		r.clone = r.clone || st.Clone
+		st.Clone = r.clone // also if the state was lost
 		err = r.completePending(ctx, &st)
 	}
 	if err != nil {
