@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -86,7 +87,8 @@ func TestRemoteLoop(t *testing.T) {
 }
 
 // Of a warm command, few round trips follow one another, and lines of output cost none. The link is so
-// slow that this machine's speed has no influence on the count.
+// slow that this machine's speed has no influence on the count. Only new commits are sent, with their
+// progress at a terminal.
 func TestRemoteRoundTrips(t *testing.T) {
 	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
 		w.useDefaults()
@@ -104,6 +106,24 @@ func TestRemoteRoundTrips(t *testing.T) {
 		stats = link.Stats().Since(before)
 		t.Logf("build with 3000 lines: %+v", stats)
 		assert.Check(t, stats.RoundTrips < 600, "%+v", stats)
+
+		random := make([]byte, 8<<20)
+		_, _ = rand.Read(random)
+		w.write(t, filepath.Join(w.repo, "large"), string(random))
+		w.git(t, "add", "large")
+		w.git(t, "commit", "-qm", "large")
+		link.SetBandwidth(2 << 20)
+		tm := w.terminal(t, w.docker("ralph", "shell", "--", "true"))
+		sending := tm.wait(t).expect(t, 0).stdout
+		assert.Check(t, is.Contains(sending, "\x1b[KSending commits ["))
+		assert.Check(t, is.Contains(sending, "=>] 100%"))
+		link.SetBandwidth(0)
+		w.git(t, "commit", "-q", "--allow-empty", "-m", "small")
+		before = link.Stats()
+		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
+		assert.Check(t, !strings.Contains(res.stderr, "Sending"), res.stderr)
+		stats = link.Stats().Since(before)
+		assert.Check(t, stats.Sent < 200<<10, "%+v", stats)
 	})
 }
 

@@ -31,11 +31,14 @@ func (r *Repo) AsClone() *Repo {
 	return &with
 }
 
-// WithProgress returns the repository with a function that is called while objects are
-// sent to the sandbox, with the number of bytes so far.
-func (r *Repo) WithProgress(sent func(bytes int64)) *Repo {
+// Progress is told of a pack that is sent to the sandbox, and how to estimate its size. It returns
+// a writer to use, and a function to call at the end.
+type Progress func(to io.Writer, size func() (int64, error)) (_ io.Writer, end func(error))
+
+// WithProgress returns the repository with the progress of what it sends.
+func (r *Repo) WithProgress(progress Progress) *Repo {
 	with := *r
-	with.sent = sent
+	with.progress = progress
 	return &with
 }
 
@@ -185,7 +188,12 @@ func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string,
 	go func() {
 		_, err := io.WriteString(pw, updates+"\n")
 		if err == nil && p.revs != "" {
-			err = r.git.Stream(ctx, strings.NewReader(p.revs), &counter{to: pw, sent: r.sent}, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
+			to, end := io.Writer(pw), func(error) {}
+			if r.progress != nil {
+				to, end = r.progress(pw, func() (int64, error) { return r.packSize(ctx, p.revs) })
+			}
+			err = r.git.Stream(ctx, strings.NewReader(p.revs), to, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
+			end(err)
 		}
 		_ = pw.CloseWithError(err)
 		packed <- err
@@ -201,19 +209,13 @@ func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string,
 	return err
 }
 
-// counter reports how much was written.
-type counter struct {
-	to   io.Writer
-	sent func(int64)
-	n    int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.to.Write(p)
-	if c.n += int64(n); c.sent != nil {
-		c.sent(c.n)
+// packSize estimates the size of a pack. Git before 2.31 cannot.
+func (r *Repo) packSize(ctx context.Context, revs string) (size int64, err error) {
+	out, err := r.git.Output(ctx, strings.NewReader(revs), "rev-list", "--objects", "--disk-usage", "--stdin")
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &size)
 	}
-	return n, err
+	return size, err
 }
 
 // restoreClone sends the objects of refs to a git directory that was restored.

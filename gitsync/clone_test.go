@@ -24,17 +24,31 @@ import (
 type cloned struct {
 	*fixture
 	work string // the sandbox's working tree
-	sent int64  // bytes of objects in the last push
+	// sent are the bytes of objects in the last push, and size what was estimated.
+	sent, size int64
 }
 
 func newClone(t testing.TB, w *fixture) *cloned {
 	t.Helper()
 	c := &cloned{fixture: w, work: filepath.Join(w.dir, filepath.Base(wire.CloneDir))}
 	w.openRepo()
-	w.repo = w.repo.AsClone().WithProgress(func(bytes int64) { c.sent = bytes })
+	w.repo = w.repo.AsClone().WithProgress(func(to io.Writer, size func() (int64, error)) (io.Writer, func(error)) {
+		return io.MultiWriter(to, c), func(err error) {
+			if err == nil {
+				c.size, err = size()
+			}
+			assert.Check(t, err)
+		}
+	})
 	assert.NilError(t, w.repo.Check(t.Context()))
 	w.fill()
 	return c
+}
+
+// Write counts what is sent.
+func (c *cloned) Write(p []byte) (int, error) {
+	c.sent += int64(len(p))
+	return len(p), nil
 }
 
 // sh is the Shell of the sandbox.
@@ -106,6 +120,7 @@ func TestClone(t *testing.T) {
 	c.git("commit", "-qam", "user")
 	c.push()
 	assert.Assert(t, c.sent > 0 && c.sent < 1000, "%d bytes", c.sent)
+	assert.Assert(t, c.size > 0 && c.size < 1000, "%d bytes", c.size)
 	assert.Equal(t, c.inSandbox("cat a.txt; git status --porcelain; git log -1 --format=%s"), "the user's\nuser")
 	_, done, err := c.repo.PushUnchanged(t.Context(), c.sh)
 	assert.NilError(t, err)

@@ -44,7 +44,7 @@ type Repo struct {
 	alternates []string // approved ones
 	clone      bool     // the sandbox has a clone of the worktree
 	changes    bool     // the user's uncommitted changes are sent too
-	sent       func(bytes int64)
+	progress   Progress // of what is sent; nil for none
 
 	idle      bool // no process runs in the sandbox
 	repairing bool

@@ -75,7 +75,7 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	}
 	repo = repo.WithAlternates(alternates)
 	if spec.Clone {
-		repo = repo.AsClone().WithProgress(sending(h, spec.Name))
+		repo = repo.AsClone().WithProgress(progress(h, spec.Name))
 		if withChanges {
 			repo = repo.WithChanges()
 		}

@@ -182,6 +182,7 @@ func (l *Link) serve(listener net.Listener) {
 			if err != nil {
 				return // the link was cut
 			}
+			_ = client.(*net.TCPConn).SetReadBuffer(chunkSize) // so that senders notice the bandwidth
 			l.open(listener, client)
 		}
 	})
