@@ -94,7 +94,7 @@ func (h Host) Elsewhere(sandbox string) (r EngineRecord, elsewhere bool) {
 }
 
 // IsSelected reports whether the selected engine has a sandbox that is recorded with another
-// address, and connects to it then: an engine can have several.
+// address, and connects to it then: an engine can have several. The address is recorded.
 func (h Host) IsSelected(ctx context.Context, sandbox string, connected func() (API, error)) (API, bool) {
 	id := container.KnownID(h.StateDir, sandbox)
 	if id == "" {
@@ -105,7 +105,12 @@ func (h Host) IsSelected(ctx context.Context, sandbox string, connected func() (
 		return nil, false
 	}
 	sb, err := h.ContainerDriver(api).Lookup(ctx, sandbox)
-	return api, err == nil && sb.ID == id
+	if err != nil || sb.ID != id {
+		return nil, false
+	}
+	r, _ := h.EngineRecord(sandbox)
+	r.Engine = h.Selected
+	return api, h.MoveEngine(sandbox, r) == nil
 }
 
 // ConnectRecorded connects to the recorded engine of a sandbox.

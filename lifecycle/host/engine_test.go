@@ -135,6 +135,7 @@ func TestEngineRecordSurvivesRoundTrip(t *testing.T) {
 	all, err = h.EngineRecords()
 	assert.NilError(t, err)
 	assert.DeepEqual(t, all, map[string]EngineRecord{"box": want})
+	assert.ErrorContains(t, h.SaveEngine("box", EngineRecord{Engine: big}), "the sandbox box is on the engine tcp://gpu:2376 now")
 	assert.NilError(t, h.ForgetEngineOn("box", big))
 	_, found := h.EngineRecord("box")
 	assert.Assert(t, found)

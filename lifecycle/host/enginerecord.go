@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
@@ -75,11 +76,32 @@ func (h Host) EngineRecords() (map[string]EngineRecord, error) {
 	return records, nil
 }
 
-// SaveEngine records the engine of a sandbox.
+// SaveEngine records the engine of a sandbox. It is an error if another command has created it on
+// another one, or moved it there.
 func (h Host) SaveEngine(sandbox string, r EngineRecord) error {
-	if has, found := h.EngineRecord(sandbox); found && has == r {
-		return nil
+	has, found := h.EngineRecord(sandbox)
+	if !found {
+		lock, err := h.LockFile(engineLock(sandbox))
+		if err == nil {
+			err = lock.Lock()
+		}
+		if err != nil {
+			return fmt.Errorf("recording the engine of the sandbox %s: %w", sandbox, err)
+		}
+		defer func() { _ = lock.Close() }()
+		has, found = h.EngineRecord(sandbox)
 	}
+	switch {
+	case found && has == r:
+		return nil
+	case found && !has.Engine.Same(r.Engine):
+		return hint.Wrap(fmt.Errorf("the sandbox %s is on the engine %s now", sandbox, has.Engine), "run the command again")
+	}
+	return h.MoveEngine(sandbox, r)
+}
+
+// MoveEngine records the engine of a sandbox in place of another one.
+func (h Host) MoveEngine(sandbox string, r EngineRecord) error {
 	path := h.engineRecordPath(sandbox)
 	content, err := json.Marshal(r)
 	if err == nil {

@@ -15,7 +15,7 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if h.CreatedBy(own) != "" {
+	if _, recorded := h.EngineRecord(own); recorded || h.CreatedBy(own) != "" {
 		return own, nil
 	}
 	name, err := wt.Scope.SandboxName()
