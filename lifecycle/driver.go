@@ -255,6 +255,21 @@ var ErrNotInstalled = errors.New("not installed")
 // the sandbox. Nothing has run; call [Driver.Prepare] first.
 var ErrNotPrepared = errors.New("sandbox is not prepared for this version of docker-ralph")
 
+// NotStartedError is returned by [Driver.Exec] when it has not started the process. Another call with
+// the same ID does not start it a second time.
+type NotStartedError struct {
+	Err error
+	// Unknown means that the engine may have started it: the connection was lost meanwhile.
+	Unknown bool
+}
+
+func (e *NotStartedError) Error() string { return e.Err.Error() }
+
+func (e *NotStartedError) Unwrap() error { return e.Err }
+
+// ErrDisconnected means that the connection to a process was lost, which may still run.
+var ErrDisconnected = errors.New("lost the connection to the engine")
+
 // ErrDetached is returned by [Driver.Exec] when the user has detached from the
 // process.
 var ErrDetached = errors.New("detached")

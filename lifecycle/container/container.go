@@ -42,6 +42,8 @@ type cache struct {
 	// started are the sandboxes that this process has started, so that their mounts
 	// are current.
 	started map[string]bool
+	// starting are execs whose start had no response, by the IDs of container and process.
+	starting map[string]string
 }
 
 // info returns the engine's system information.

@@ -24,7 +24,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		return 0, lifecycle.ErrNotPrepared
 	}
 	if err := d.ensureFirewall(ctx, sb); err != nil {
-		return 0, err
+		return 0, &lifecycle.NotStartedError{Err: err}
 	}
 	args := append([]string{program.Path(), "_exec"}, p.Args...) // for its umask
 	if p.Args[0] == wire.Program {
@@ -52,11 +52,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		opts.DetachKeys = p.Terminal.DetachKeys()
 		opts.ConsoleSize.Height, opts.ConsoleSize.Width = p.Terminal.Size()
 	}
-	made, err := d.API.ExecCreate(ctx, sb.ID, opts)
-	if err != nil {
-		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
-	}
-	conn, err := d.API.ExecAttach(ctx, made.ID, client.ExecAttachOptions{TTY: opts.TTY, ConsoleSize: opts.ConsoleSize})
+	execID, conn, err := d.start(ctx, sb, p.ID, opts)
 	if err != nil {
 		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
 	}
@@ -65,10 +61,10 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go d.forwardSignals(ctx, sb, program.Path(), p)
-	if err := d.stream(ctx, made.ID, conn.HijackedResponse, p); err != nil {
+	if err := d.stream(ctx, execID, conn.HijackedResponse, p); err != nil {
 		return 0, err
 	}
-	code, err := engine.ExitCode(ctx, d.API, made.ID)
+	code, err := engine.ExitCode(ctx, d.API, execID)
 	if err == nil && code == killed && d.endedByDeadline(ctx, sb) {
 		_, _ = fmt.Fprintf(p.Stderr, "Error: the sandbox %s was stopped: a run exceeded its time limit and could not be killed\n", sb.Name)
 		code = exitTimeUp

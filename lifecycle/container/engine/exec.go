@@ -20,7 +20,7 @@ func Exec(ctx context.Context, api API, id, user string, stdin io.Reader, args .
 	if err != nil {
 		return "", err
 	}
-	conn, err := api.ExecAttach(ctx, created.ID, client.ExecAttachOptions{})
+	conn, err := Attach(ctx, api, created.ID, client.ExecAttachOptions{})
 	if err != nil {
 		return "", err
 	}
@@ -31,6 +31,9 @@ func Exec(ctx context.Context, api API, id, user string, stdin io.Reader, args .
 	}
 	var out bytes.Buffer
 	if err := Demultiplex(&out, &out, conn.Reader); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err() // the error is that of the closed connection
+		}
 		return "", err
 	}
 	code, err := ExitCode(ctx, api, created.ID)
@@ -41,8 +44,34 @@ func Exec(ctx context.Context, api API, id, user string, stdin io.Reader, args .
 	return out.String(), err
 }
 
+// Attach starts an exec and connects to it. The client alone would wait for a response after ctx was
+// canceled.
+func Attach(ctx context.Context, api API, execID string, opts client.ExecAttachOptions) (client.ExecAttachResult, error) {
+	type response struct {
+		client.ExecAttachResult
+		err error
+	}
+	responses := make(chan response, 1)
+	go func() {
+		res, err := api.ExecAttach(ctx, execID, opts)
+		responses <- response{res, err}
+	}()
+	select {
+	case r := <-responses:
+		return r.ExecAttachResult, r.err
+	case <-ctx.Done():
+		go func() {
+			if r := <-responses; r.err == nil {
+				r.Close()
+			}
+		}()
+		return client.ExecAttachResult{}, ctx.Err()
+	}
+}
+
 // ExitCode waits for the exit code of an exec whose output has ended, which can be a
-// moment earlier. Much earlier means that the connection was lost.
+// moment earlier. Much earlier means that the connection was lost, even if it was closed properly:
+// the error is an [io.ErrUnexpectedEOF].
 func ExitCode(ctx context.Context, api API, execID string) (int, error) {
 	deadline := time.Now().Add(10 * time.Second)
 	for pause := time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
@@ -54,7 +83,7 @@ func ExitCode(ctx context.Context, api API, execID string) (int, error) {
 			return res.ExitCode, nil
 		}
 		if time.Now().After(deadline) {
-			return 0, errors.New("lost the connection to the engine, but the command is still running in the sandbox")
+			return 0, fmt.Errorf("the output ended, but the command is still running: %w", io.ErrUnexpectedEOF)
 		}
 		select {
 		case <-ctx.Done():

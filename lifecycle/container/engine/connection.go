@@ -1,0 +1,18 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/moby/moby/client"
+)
+
+// ConnectionLost reports whether an error means that the engine did not answer, or stopped in the
+// middle of an answer.
+func ConnectionLost(err error) bool {
+	_, failed := errors.AsType[*net.OpError](err)
+	return failed || client.IsErrConnectionFailed(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
