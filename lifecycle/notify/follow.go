@@ -72,7 +72,8 @@ func (l *Loop) Repaired(reason string) {
 	l.sender.Send(n)
 }
 
-// Ended sends the rest, and how the loop ended: the exit code or error is the host's.
+// Ended sends the rest, and how the loop ended, or that it continues without a connection: the exit
+// code or error is the host's.
 func (l *Loop) Ended(code int, err error) {
 	if l == nil {
 		return
@@ -83,7 +84,14 @@ func (l *Loop) Ended(code int, err error) {
 	if l.log != nil {
 		l.log.Close()
 	}
-	if !errors.Is(err, lifecycle.ErrDetached) { // otherwise it continues
+	switch {
+	case errors.Is(err, lifecycle.ErrDetached): // it continues
+	case errors.Is(err, lifecycle.ErrDisconnected):
+		n := l.base
+		n.Event, n.Time, n.Run, n.Reason = ConnectionLost, time.Now().UTC(), l.run, termsafe.Line(err.Error())
+		n.Text = fmt.Sprintf("%s of %s:%s: %s", n.Command, n.Repo, n.Branch, n.Reason)
+		l.sender.Send(n)
+	default:
 		l.sender.Send(l.ended(code, err))
 	}
 	l.sender.Close()

@@ -122,6 +122,16 @@ func TestDetachedLoopHasNotEnded(t *testing.T) {
 	assert.Equal(t, len(parse(t, waitForLines(t, out, 1))), 1)
 }
 
+func TestLostConnectionIsNotAnEnd(t *testing.T) {
+	t.Parallel()
+	l, out, _ := followed(t, t.TempDir())
+	l.Ended(0, fmt.Errorf("%w: it continues in the sandbox box", lifecycle.ErrDisconnected))
+	n := parse(t, waitForLines(t, out, 1))[0]
+	assert.Equal(t, n.Event, ConnectionLost)
+	assert.Equal(t, n.Text, "build of example/app:main: lost the connection to the engine: it continues in the sandbox box")
+	assert.Assert(t, n.End == nil)
+}
+
 // An agent can write any number of events.
 func TestNotificationsOfALoopAreLimited(t *testing.T) {
 	t.Parallel()

@@ -22,7 +22,7 @@ type Notification struct {
 	Question *Question `json:"question,omitempty"`
 	Limit    *Limit    `json:"limit,omitempty"`
 	End      *End      `json:"end,omitempty"`
-	// Reason is why a task is blocked, or a sandbox was repaired.
+	// Reason is why a task is blocked, a sandbox was repaired, or a loop is not followed any more.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -33,6 +33,7 @@ const (
 	QuestionAsked   = "question"
 	LimitNear       = "limit"
 	SandboxRepaired = "sandbox.repaired"
+	ConnectionLost  = "connection.lost"
 )
 
 // Task is a task of the backlog.
