@@ -180,12 +180,17 @@ func terminalLost(h host.Host) <-chan struct{} {
 	return h.Background.Lost
 }
 
+// signalTimeout bounds sending a signal to a sandbox.
+const signalTimeout = 20 * time.Second
+
 // signal sends a signal to the loop.
 func signal(ctx context.Context, h host.Host, f *follower, sig os.Signal, failed chan<- error) {
 	name := "INT"
 	if sig == syscall.SIGTERM {
 		name = "TERM"
 	}
+	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
+	defer cancel()
 	driver, sb, err := h.LookupSandbox(ctx, f.sandbox)
 	if err == nil {
 		err = instruct(ctx, host.Located{Sandbox: sb, Backend: host.Backend{Driver: driver}}, "_signal", name, f.id)

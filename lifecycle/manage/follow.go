@@ -68,6 +68,12 @@ func (f *follower) done(ctx context.Context) (code int, done bool, err error) {
 	if err != nil && f.runs(ctx) {
 		return 0, false, nil // it was started on another machine
 	}
+	if err != nil && f.driver != nil {
+		if code, err = run.EndOf(ctx, f.host, f.driver, f.sb, f.id); err != nil && !errors.Is(err, run.ErrUnknownEnd) {
+			f.checked = time.Time{} // the connection was lost
+			return 0, false, nil //nolint:nilerr // it is tried again
+		}
+	}
 	return code, true, err
 }
 
@@ -88,6 +94,8 @@ func (f *follower) runs(ctx context.Context) bool {
 }
 
 func (f *follower) check(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
 	if f.driver == nil {
 		driver, sb, err := f.host.LookupSandbox(ctx, f.sandbox)
 		if err != nil {

@@ -94,7 +94,7 @@ func (f *follower) last(ctx context.Context) {
 		unlock, err := f.tryLock()
 		if unlock != nil {
 			unlock()
-			err = f.sync(ctx)
+			_, err = f.sync(ctx)
 		}
 		if err != nil {
 			f.host.ReportDebug(err.Error())

@@ -62,16 +62,23 @@ func newLogs(h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) *logs {
 // Sync copies the logs of a running clone sandbox into its worktree. It does nothing for other
 // sandboxes, and while another process follows the logs.
 func Sync(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+	_, err := Copy(ctx, h, driver, sb)
+	return err
+}
+
+// Copy does the same, and reports whether the logs are up to date: another process that follows them
+// can be behind.
+func Copy(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) (complete bool, err error) {
 	if !sb.Clone {
-		return nil
+		return true, nil
 	}
 	return newLogs(h, driver, sb).sync(ctx)
 }
 
-func (l *logs) sync(ctx context.Context) error {
+func (l *logs) sync(ctx context.Context) (complete bool, _ error) {
 	unlock, err := l.lock(ctx)
 	if err != nil || unlock == nil {
-		return err
+		return false, err
 	}
 	defer unlock()
 	for range divergedMax {
@@ -81,9 +88,9 @@ func (l *logs) sync(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("copying the logs of the sandbox %s: %w", l.sb.Name, err)
+		return false, fmt.Errorf("copying the logs of the sandbox %s: %w", l.sb.Name, err)
 	}
-	return nil
+	return true, nil
 }
 
 // once does one pass.

@@ -228,8 +228,8 @@ func (h session) saveEnd(sandbox, top string, code int, err error) {
 		hint.Print(termsafe.NewWriter(h.Stderr), err)
 	}
 	r := b.record
-	if r == nil {
-		return // it has not run
+	if r == nil || errors.Is(err, lifecycle.ErrDisconnected) {
+		return // it has not run, or not ended
 	}
 	e := host.End{ID: r.ID, Command: r.Command, Since: r.Since, At: time.Now().UTC(), ExitCode: code, Log: b.path, Summary: summaryOf(top, r.ID)}
 	if err != nil {

@@ -79,6 +79,8 @@ func (h session) watchBlocked(ctx context.Context, r Ready, sb lifecycle.Sandbox
 
 // reportDecisions reports what the proxy of a container has blocked.
 func reportDecisions(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, since time.Time, watch *modelWatch) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
 	var found blockedHosts
 	err := network.Decisions(ctx, d, sb, since, false, func(decision egress.Decision) {
 		if decision.Decision == egress.Refused {

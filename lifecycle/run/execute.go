@@ -14,6 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -54,11 +55,29 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
 	p.Env = env
 	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
-	restarted := false
+	start := &starter{session: h, driver: r.Driver, command: command, name: ready.Name, grace: grace(r.Driver)}
+	image := ensurer.Image
+	ensurer.Image = func(ctx context.Context) error {
+		start.answered = true
+		return image(ctx)
+	}
+	ensurer.Confirm = askOnce(ensurer.Confirm)
+	restarted, recreate := false, r.opts.Recreate
 	var lost error // of the latest command that was started
-	for recreate := r.opts.Recreate; ; recreate = false {
+	for {
 		tried := &attempted{}
 		res := h.attempt(ctx, rec, r, ready, ensurer, recreate, p, tried)
+		if res.Sandbox.Name != "" {
+			start.answered, recreate = true, false
+		}
+		if tried.started || tried.unknown {
+			lost = tried.err
+		}
+		res.lost = lost
+		var again bool
+		if again, res.Err = start.again(ctx, tried, res.Err); again {
+			continue
+		}
 		if !restarted {
 			if restarted, res.Err = h.restartFull(ctx, r.Driver, ready.Name, p.ID, tried, res.Err); restarted {
 				continue
@@ -67,13 +86,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 		if res.Err == nil && res.Code == wire.ExitNoGit && host.IsLoop(command) && r.git != nil {
 			rec.blamed = "has a broken git directory" // which is restored before the next attempt
 		}
-		var again bool
-		again, res.Err = rec.died(ctx, res.Sandbox, res.Code, res.Err)
-		if tried.started {
-			lost = tried.err
-		}
-		res.lost = lost
-		if !again {
+		if again, res.Err = rec.died(ctx, res.Sandbox, res.Code, res.Err); !again {
 			return res
 		}
 		p.Env = append(env[:len(env):len(env)], wire.LostEnv+"="+rec.cause)
@@ -87,21 +100,23 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 // attempt ensures the sandbox and runs the process. A sandbox without ralph is prepared once
 // more.
 func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
-	command := r.opts.Command
+	command, running := r.opts.Command, ctx
+	ctx, stopWatch := watchConnection(ctx, r.Driver, spec.Name, sendTimeout)
+	defer stopWatch()
 	sb, err := ensurer.Ensure(ctx, spec, recreate)
 	if err != nil {
-		return Result{Err: err}
+		return Result{Err: givenUp(ctx, err)}
 	}
 	if rec.cause != "" {
 		r.notify.Repaired(rec.cause)
 	}
 	if err := relocate(ctx, r.Choice, sb, spec); err != nil {
-		return Result{Sandbox: sb, Err: err}
+		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
 	rec.began = time.Now()
 	h.ReportOrphans(ctx, r.Driver, sb)
 	if err := restrict(ctx, r.Choice, sb, spec, command); err != nil {
-		return Result{Sandbox: sb, Err: err}
+		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
 	defer h.watchBlocked(ctx, r, sb, command)()
 	exec := func() (int, error) {
@@ -139,7 +154,8 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 			if err != nil {
 				return 0, err
 			}
-			code, err := h.exec(ctx, r, rec, sb, routed, tried)
+			stopWatch()
+			code, err := h.exec(running, r, rec, sb, routed, tried)
 			return code, cmp.Or(err, keep(code))
 		})
 		warnUnsigned(h.Host, r, err)
@@ -148,7 +164,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 	code, err := exec()
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		if sb, err = ensurer.Ensure(ctx, spec, false); err != nil {
-			return Result{Err: err}
+			return Result{Err: givenUp(ctx, err)}
 		}
 		code, err = exec()
 	}
@@ -157,7 +173,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 			code, err = exec()
 		}
 	}
-	return Result{Code: code, Sandbox: sb, Err: err}
+	return Result{Code: code, Sandbox: sb, Err: givenUp(ctx, err)}
 }
 
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
@@ -215,32 +231,50 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	defer h.detachWhenReady(sb, &p)()
 	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
 	p.Stdout, p.Stderr = stdout, stderr
-	if host.IsLoop(command) {
-		defer mirror.Follow(ctx, h.Host, driver, sb)()
-	}
-	connection, stopWatch := watchConnection(context.WithoutCancel(ctx), driver, sb.Name)
-	code, err := driver.Exec(connection, sb, p)
-	if errors.Is(context.Cause(connection), errNoAnswer) {
-		err = errNoAnswer
-	}
-	stopWatch()
-	if connectionLost(err) && host.IsLoop(command) {
-		code, err = h.rejoin(context.WithoutCancel(ctx), rec, driver, sb, p, err)
-	}
+	code, err := h.execConnected(context.WithoutCancel(ctx), driver, rec, sb, command, p)
 	if err == nil && (stdout.failed || stderr.failed) && processLimit(ctx, driver, sb) > 0 {
 		err = errNotStarted
 	} else if !errors.Is(err, lifecycle.ErrDetached) {
 		err = errors.Join(err, stdout.pass(), stderr.pass())
 	}
-	tried.started = !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
+	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
+	tried.started = unstarted == nil && !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
+	tried.unknown = unstarted != nil && unstarted.Unknown
 	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
-		code, err = wait(context.WithoutCancel(ctx), driver, sb, p.ID)
+		code, err = wait(context.WithoutCancel(ctx), h.Host, driver, sb, p.ID)
 	}
-	if tried.started {
-		tried.err = err
-	}
+	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
+	}
+	return code, err
+}
+
+// execConnected runs the process. It follows a loop over a lost connection; another command may still
+// run then.
+func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process) (int, error) {
+	loop, stopLogs := host.IsLoop(command), func() {}
+	if loop {
+		stopLogs = mirror.Follow(ctx, h.Host, driver, sb)
+	}
+	defer func() { stopLogs() }()
+	connection, stopWatch := watchConnection(ctx, driver, sb.Name, answerTimeout)
+	code, err := driver.Exec(connection, sb, p)
+	stopWatch()
+	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
+	if unstarted != nil {
+		unstarted.Err = givenUp(connection, unstarted.Err)
+		return 0, unstarted
+	}
+	err = givenUp(connection, err)
+	switch {
+	case !engine.ConnectionLost(err):
+		return code, err
+	case loop:
+		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver), stopLogs: stopLogs}
+		return f.rejoin(ctx, rec, p.Signals, err)
+	case remote(driver):
+		return code, disconnected(command, sb)
 	}
 	return code, err
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -17,16 +19,16 @@ const pollEvery = time.Second
 // ErrUnknownEnd means that a loop has ended with an unknown exit code.
 var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log was removed")
 
-// mirrorGrace is how long the log of a clone may take to be complete on the host.
-const mirrorGrace = 15 * time.Second
+// mirrorGrace is how long another process may take to copy the log of a clone.
+const mirrorGrace = 45 * time.Second
 
 // wait waits for a loop without a connection to it, and returns the exit code in its log.
-func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id string) (int, error) {
+func wait(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, id string) (int, error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
 		if running, err := Runs(ctx, driver, sb, id); err == nil && !running {
-			return endOf(ctx, sb, id)
+			return EndOf(ctx, h, driver, sb, id)
 		}
 		select {
 		case <-ctx.Done():
@@ -36,12 +38,21 @@ func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id
 	}
 }
 
-// endOf returns the exit code of a loop that has ended. Its log may still be copied.
-func endOf(ctx context.Context, sb lifecycle.Sandbox, id string) (int, error) {
+// EndOf returns the exit code of a loop that has ended. The log of one in a clone is copied first.
+func EndOf(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, id string) (int, error) {
 	for end := time.Now().Add(mirrorGrace); ; {
 		code, err := CodeOf(sb.Root, id)
-		if err == nil || !sb.Clone || time.Now().After(end) || pause(ctx, resumePause) != nil {
-			return code, err
+		if err == nil {
+			return code, nil
+		}
+		limited, cancel := context.WithTimeout(ctx, sendTimeout)
+		copied, copyErr := mirror.Copy(limited, h, driver, sb)
+		cancel()
+		if noAnswer(copyErr) {
+			return 0, copyErr
+		}
+		if copied || copyErr != nil || time.Now().After(end) || pause(ctx, resumePause) != nil {
+			return CodeOf(sb.Root, id)
 		}
 	}
 }

@@ -10,6 +10,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
+// continues reports whether an error means that a command may still run.
+func continues(err error) bool {
+	return errors.Is(err, lifecycle.ErrDetached) || errors.Is(err, lifecycle.ErrDisconnected)
+}
+
 // finish fetches the commits of a command, and removes its sandbox if it is ephemeral.
 func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) {
 	sb, err := res.Sandbox, res.Err
@@ -18,7 +23,7 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 		unsaved = commits.Fetch(ctx, h, r.git, r.wt, sb)
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
-	if r.spec.Ephemeral && sb.Name != "" && !errors.Is(err, lifecycle.ErrDetached) && unsaved == nil {
+	if r.spec.Ephemeral && sb.Name != "" && !continues(err) && unsaved == nil {
 		fetched := err == nil || r.git != nil && !r.git.Repo.Unfinished()
 		err = errors.Join(err, discard(ctx, h, r.Target, sb, fetched))
 	}

@@ -36,7 +36,7 @@ const (
 // last lines of the log, and saves all of it.
 func reportEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, code int, err error) {
 	d, ok := driver.(*container.Driver)
-	if !ok || sb.Name == "" || errors.Is(err, lifecycle.ErrDetached) || err == nil && code == 0 {
+	if !ok || sb.Name == "" || continues(err) || err == nil && code == 0 {
 		return
 	}
 	timeout := time.Duration(0)

@@ -22,6 +22,7 @@ var errNotStarted = errors.New("no process can be started")
 // attempted is the progress of an attempt to run a command.
 type attempted struct {
 	started bool          // the command may have run
+	unknown bool          // its start had no response
 	err     error         // of a started command, which may still run
 	input   *checkedInput // nil without input
 }

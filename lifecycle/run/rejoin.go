@@ -2,137 +2,94 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"syscall"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
-
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-const (
-	// remoteGrace is how long an engine on another machine may be unreachable.
-	remoteGrace = time.Hour
-	// answerEvery is how often such an engine is asked whether the connection works, and
-	// answerTimeout how long it may take.
-	answerEvery   = 10 * time.Second
-	answerTimeout = 20 * time.Second
-)
-
-// errNoAnswer is the cause of a connection that is given up: a laptop that was asleep, or a
-// network that drops packets, does not close it.
-var errNoAnswer = fmt.Errorf("no answer from the engine for %s: %w", answerTimeout, io.ErrUnexpectedEOF)
-
-// remote reports whether the driver's engine is on another machine.
-func remote(driver lifecycle.Driver) bool {
-	d, ok := driver.(*container.Driver)
-	return ok && !engine.Local(d.Host)
-}
-
-// watchConnection returns a context that is canceled when an engine on another machine does
-// not answer any more.
-func watchConnection(ctx context.Context, driver lifecycle.Driver, sandbox string) (_ context.Context, stop func()) {
-	if !remote(driver) {
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
-		tick := time.NewTicker(answerEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			asked, done := context.WithTimeout(ctx, answerTimeout)
-			_, err := driver.Lookup(asked, sandbox)
-			if err != nil && errors.Is(asked.Err(), context.DeadlineExceeded) {
-				cancel(errNoAnswer)
-			}
-			done()
-		}
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
 // follower follows a loop whose connection was lost, from its log.
 type follower struct {
 	session
-	driver lifecycle.Driver
-	sb     lifecycle.Sandbox
-	id     string
-	out    io.Writer
-	log    *runlog.Reader // nil before it is found
-	at     runlog.Cursor
+	driver   lifecycle.Driver
+	sb       lifecycle.Sandbox
+	id       string
+	command  string
+	out      io.Writer
+	grace    time.Duration  // how long the engine may be unreachable
+	stopLogs func()         // ends the copying of logs from a clone
+	log      *runlog.Reader // nil before it is found
+	at       runlog.Cursor
+}
+
+// answer is what the engine says about a loop.
+type answer struct {
+	running bool
+	code    int
+	err     error
 }
 
 // rejoin waits for the engine, and follows a loop that has survived the lost connection. The
 // error is that of the connection if the loop has not, or its end is unknown.
-func (h session) rejoin(ctx context.Context, rec *resumer, driver lifecycle.Driver, sb lifecycle.Sandbox, p lifecycle.Process, lost error) (int, error) {
-	f := &follower{session: h, driver: driver, sb: sb, id: p.ID, out: p.Stdout}
+func (f *follower) rejoin(ctx context.Context, rec *resumer, signals <-chan os.Signal, lost error) (int, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	defer f.close()
 	if f.find() {
 		f.at, _ = f.log.Copy(io.Discard, runlog.Rendered, f.at) // it was printed
 	}
-	grace := engineGrace
-	if remote(driver) {
-		grace = remoteGrace
-	}
-	away, end := false, time.Now().Add(grace)
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
+	answers := make(chan answer, 1)
+	ask := func() { go func() { answers <- f.ask(ctx) }() }
+	ask()
+	connected := false
+	var end time.Time // of the wait; zero while the engine answers
 	for {
-		asked, cancel := context.WithTimeout(ctx, answerTimeout)
-		running, err := Runs(asked, driver, sb, p.ID)
-		cancel()
-		noAnswer := err != nil && (connectionLost(err) || errors.Is(err, context.DeadlineExceeded))
-		switch {
-		case noAnswer && time.Now().After(end), err != nil && !noAnswer:
-			return 0, lost
-		case noAnswer && !away:
-			away, rec.absent = true, true
-			h.Report("Warning: the engine does not answer: waiting for it")
-		case err == nil && !running:
-			code, err := endOf(ctx, sb, p.ID)
-			f.print()
-			if err != nil {
-				err = lost
-			}
-			return code, err
-		case err == nil:
-			if away {
-				away = false
-				h.Report("Connected again: following the loop")
-			}
-			end = time.Now().Add(grace)
-			f.print()
-		}
 		select {
-		case sig := <-p.Signals:
-			if away {
-				return 0, hint.Wrap(fmt.Errorf("lost the connection to the engine: %q continues in the sandbox %s", "ralph "+f.command(), sb.Name), "attach to it with %q", "docker ralph attach")
+		case sig := <-signals:
+			if !connected {
+				return 0, disconnected(f.command, f.sb)
 			}
 			f.signal(ctx, sig)
-		case <-tick.C:
+			continue
+		case a := <-answers:
+			switch {
+			case noAnswer(a.err) && !end.IsZero() && time.Now().After(end):
+				return 0, disconnected(f.command, f.sb)
+			case noAnswer(a.err) && end.IsZero():
+				connected, rec.absent, end = false, true, time.Now().Add(f.grace)
+				f.Report("Warning: the engine does not answer: waiting for it")
+			case noAnswer(a.err):
+			case a.err != nil:
+				return 0, lost
+			case !a.running:
+				f.print()
+				return a.code, nil
+			default:
+				if !end.IsZero() {
+					f.Report("Connected again: following the loop")
+				}
+				connected, end = true, time.Time{}
+				f.print()
+			}
 		}
+		time.AfterFunc(pollEvery, ask)
 	}
 }
 
-func (f *follower) command() string {
-	if f.log != nil {
-		return f.log.Loop.Mode
+// ask asks the engine for the state of the loop. It is [ErrUnknownEnd] for one that was killed.
+func (f *follower) ask(ctx context.Context) (a answer) {
+	asked, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if a.running, a.err = Runs(asked, f.driver, f.sb, f.id); a.err == nil && !a.running {
+		f.stopLogs()
+		a.code, a.err = EndOf(ctx, f.Host, f.driver, f.sb, f.id)
 	}
-	return host.BuildCommand
+	return a
 }
 
 func (f *follower) find() bool {
@@ -161,6 +118,8 @@ func (f *follower) close() {
 
 // signal forwards a signal to the loop.
 func (f *follower) signal(ctx context.Context, sig os.Signal) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	name := "INT"
 	if sig == syscall.SIGTERM {
 		name = "TERM"

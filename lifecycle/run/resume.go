@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/moby/moby/client"
-
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -45,8 +41,6 @@ const deathsMax = 5
 const (
 	// restartGrace is how long a stopped sandbox may take to run again.
 	restartGrace = 5 * time.Second
-	// engineGrace is how long an engine may be unreachable.
-	engineGrace = 2 * time.Minute
 	// resumePause is the interval of checks, and the pause before a restart.
 	resumePause = 500 * time.Millisecond
 )
@@ -62,14 +56,14 @@ const (
 // command's.
 func (r *resumer) died(ctx context.Context, sb lifecycle.Sandbox, code int, err error) (again bool, _ error) {
 	switch {
-	case ctx.Err() != nil, errors.Is(err, lifecycle.ErrDetached), errors.Is(err, lifecycle.ErrNotPrepared):
+	case ctx.Err() != nil, errors.Is(err, lifecycle.ErrDetached), errors.Is(err, lifecycle.ErrNotPrepared), errors.Is(err, lifecycle.ErrDisconnected):
 		return false, err
 	case sb.Name == "" && r.deaths == 0:
 		return false, err
 	case sb.Name == "" && r.stopped(): // while it was restarted
 		return false, r.stopError("was stopped")
 	case sb.Name == "": // it could not be started, perhaps because it is being restarted
-		if connectionLost(err) {
+		if engine.ConnectionLost(err) {
 			_, _ = r.interruption(ctx, r.sb, false) // waits for the engine
 		}
 		return r.retry(ctx), err
@@ -77,7 +71,7 @@ func (r *resumer) died(ctx context.Context, sb lifecycle.Sandbox, code int, err 
 		return false, err
 	}
 	r.sb = sb
-	lost := connectionLost(err)
+	lost := engine.ConnectionLost(err)
 	m, lookErr := r.interruption(ctx, sb, lost)
 	if r.blamed != "" {
 		m, r.blamed = lifecycle.Interruption{What: r.blamed}, ""
@@ -123,19 +117,21 @@ func (r *resumer) stopError(what string) error {
 // stopped reports whether the user has stopped the sandbox.
 func (r *resumer) stopped() bool { return r.host.Stopped(r.name, r.id) }
 
-// stillRunning returns an error that says that a command survived the restart of its engine.
+// stillRunning returns an error that says that a command survived the loss of its connection.
 // It is [ErrUnknownEnd] for a loop that was killed meanwhile.
 func (r *resumer) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err error) error {
-	running, askErr := Runs(ctx, r.driver, sb, r.id)
+	asked, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	running, askErr := Runs(asked, r.driver, sb, r.id)
 	if askErr == nil && !running && host.IsLoop(r.command) {
-		if _, end := CodeOf(r.root, r.id); errors.Is(end, ErrUnknownEnd) {
+		if _, end := EndOf(ctx, r.host, r.driver, sb, r.id); errors.Is(end, ErrUnknownEnd) {
 			return end
 		}
 	}
 	if askErr != nil || !running {
 		return err
 	}
-	return hint.Wrap(fmt.Errorf("the engine was restarted: %q is still running in the background in the sandbox %s", "ralph "+r.command, sb.Name),
+	return hint.Wrap(fmt.Errorf("%w: %q is still running in the background in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+r.command, sb.Name),
 		"end it with %q", "docker ralph stop "+sb.Name)
 }
 
@@ -157,24 +153,17 @@ func (r *resumer) progressed() bool {
 	return false
 }
 
-// connectionLost reports whether an error means that the engine did not answer, or
-// stopped in the middle of an answer.
-func connectionLost(err error) bool {
-	return client.IsErrConnectionFailed(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
 // interruption returns what has happened to a sandbox. It waits for an engine that restarts.
 func (r *resumer) interruption(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Interruption, error) {
 	r.away, r.absent = r.absent, false
 	restarted := time.Now().Add(restartGrace)
-	for end := time.Now().Add(engineGrace); ; {
+	for end := time.Now().Add(grace(r.driver)); ; {
 		m, err := r.look(ctx, sb)
 		switch {
 		case r.stopped():
 			return lifecycle.Interruption{What: "was stopped", Asked: true}, nil
 		case err == nil && m.What == "" && lost && !r.away && time.Now().Before(restarted):
-		case connectionLost(err) && time.Now().Before(end):
+		case noAnswer(err) && time.Now().Before(end):
 			if !r.away {
 				r.host.Report("Warning: the engine does not answer: waiting for it")
 				r.away = true
@@ -191,6 +180,8 @@ func (r *resumer) interruption(ctx context.Context, sb lifecycle.Sandbox, lost b
 }
 
 func (r *resumer) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Interruption, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	if d, ok := r.driver.(*container.Driver); ok {
 		return d.Interruption(ctx, sb, r.began)
 	}

@@ -5,7 +5,9 @@ package run
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
@@ -122,7 +124,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	r.notify = h.notifications(ctx, r)
 	res := Result{Err: h.background.recorded(record)}
 	defer func() {
-		if h.background.isDetached() { // how it ended is saved
+		if h.background.isDetached() && !errors.Is(res.Err, lifecycle.ErrDisconnected) { // how it ended is saved
 			res.lost = nil
 		}
 		record.Done(res.lost)

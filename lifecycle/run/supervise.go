@@ -17,6 +17,9 @@ import (
 // superviseEvery is how often a sandbox is checked while a command runs in it.
 const superviseEvery = 2 * time.Second
 
+// repairTimeout bounds a repair: the connection to the engine can break meanwhile.
+const repairTimeout = 5 * time.Minute
+
 // supervisor monitors a container, its network and its proxy while a command runs in it: the
 // engine does not report when one of them ends or is paused.
 type supervisor struct {
@@ -65,7 +68,9 @@ func supervise(ctx context.Context, h host.Host, r Ready, spec lifecycle.Spec, e
 }
 
 func (t *supervisor) check(ctx context.Context) {
-	sb, err := t.driver.Lookup(ctx, t.spec.Name)
+	asked, cancel := context.WithTimeout(ctx, answerTimeout)
+	sb, err := t.driver.Lookup(asked, t.spec.Name)
+	cancel()
 	if err != nil {
 		return // the engine is unreachable, or the command has just ended
 	}
@@ -102,7 +107,8 @@ func (t *supervisor) check(ctx context.Context) {
 // repair restores a running sandbox, its network and its proxy. It is completed when the
 // command ends, because the next command would use a half-configured proxy.
 func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairTimeout)
+	defer cancel()
 	if err := refresh(t.host, t.ready.Kind, &t.spec); err != nil {
 		return err
 	}
