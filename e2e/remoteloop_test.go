@@ -5,8 +5,11 @@ package e2e
 import (
 	"crypto/rand"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -130,23 +133,111 @@ func TestRemoteRoundTrips(t *testing.T) {
 // roundTrip is that of a link on which round trips are counted.
 const roundTrip = 500 * time.Millisecond
 
-// A loop goes on when its connection is cut or freezes. The command follows it again.
+// A loop goes on when its connection is cut, ssh is killed or the client sleeps. The command follows it
+// again. Ctrl+C ends the wait only, and another command attaches.
 func TestRemoteLoopSurvivesACut(t *testing.T) {
 	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
 		w.useDefaults()
-		w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("10", "a.txt")}}, task{ID: "b", Title: "B", Priority: 2, Steps: []string{ticking("1", "b.txt")}})
+		const away = "Warning: the engine does not answer: waiting for it\n"
+		steps := "echo step 1; until [ -e /tmp/go ]; do sleep 0.2; done; " + ticking("1", "a.txt")
+		w.plan(t, task{ID: "a", Title: "A", Steps: []string{steps}}, task{ID: "b", Title: "B", Priority: 2, Steps: []string{ticking("1", "b.txt")}})
 		build := start(t, w.docker("ralph", "build"))
-		awaitOutput(t, build, "tick 2\n")
+		awaitOutput(t, build, "step 1\n")
+		w.killSSH(t)
+		build.signalGroup(syscall.SIGSTOP)
 		link.Cut()
-		awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
 		assert.NilError(t, link.Restore())
-		res := build.wait(t).expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "Connected again: following the loop\n"))
-		assert.Check(t, is.Contains(res.stdout, "tick 10\n"))
-		assert.Check(t, is.Contains(res.stderr, "2 commits of the sandbox are on your branch main"))
-		w.assertOnce(t, "a.txt", "b.txt")
+		build.signalGroup(syscall.SIGCONT)
+		link.Cut()
+		awaitOutput(t, build, away)
+		assert.NilError(t, link.Restore())
+		awaitOutput(t, build, "Connected again: following the loop\n")
+		link.Cut()
+		eventually(t, func() error {
+			if strings.Count(build.stderr.String(), away) < 2 {
+				return errors.New("it does not wait again")
+			}
+			return nil
+		})
+		build.signalGroup(syscall.SIGINT)
+		res := build.wait(t)
+		assert.Check(t, res.code != 0)
+		assert.Check(t, is.Contains(res.stderr, `lost the connection to the engine: "ralph build" continues in the sandbox`))
+		assert.Check(t, is.Contains(res.stderr, `Hint: attach to it with "docker ralph attach"`))
+		assert.NilError(t, link.Restore())
+
+		attach := start(t, w.docker("ralph", "attach"))
+		awaitOutput(t, attach, "step 1\n")
+		w.ok(t, "shell", "--", "touch", "/tmp/go")
+		res = attach.wait(t).expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "tick 1\n"))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
+		w.assertOnce(t, "a.txt", "b.txt")
+
+		shell := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "echo started; exec sleep 1000"))
+		awaitOutput(t, shell, "started\n")
+		link.Cut()
+		res = shell.wait(t)
+		assert.NilError(t, link.Restore())
+		assert.Check(t, res.code != 0)
+		assert.Check(t, is.Contains(res.stderr, `lost the connection to the engine: "ralph shell" may still be running in the sandbox`))
+		assert.Check(t, is.Contains(res.stderr, `Hint: end it with "docker ralph stop `))
 	})
+}
+
+// killSSH kills the connections of the world through ssh, and the login that they share.
+func (w *world) killSSH(t *testing.T) {
+	t.Helper()
+	if w.endpoint.certs != "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(w.endpoint.host, "ssh://"))
+	assert.NilError(t, err)
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	assert.NilError(t, err)
+	killed := 0
+	for _, path := range all {
+		content, err := os.ReadFile(path)
+		args := strings.Split(string(content), "\x00")
+		if err != nil || filepath.Base(args[0]) != "ssh" || !slices.Contains(args, port) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		assert.NilError(t, err)
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		killed++
+	}
+	assert.Assert(t, killed > 0)
+}
+
+// A cut while commits are sent is not the death of a loop. It starts once.
+func TestRemoteTransferContinues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	link := w.connectTLS(t)
+	w.useDefaults()
+	w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("1", "a.txt")}})
+	random := make([]byte, 24<<20)
+	_, _ = rand.Read(random)
+	assert.NilError(t, os.WriteFile(filepath.Join(w.repo, "large"), random, 0o644))
+	w.chown(t, filepath.Join(w.repo, "large"))
+	w.git(t, "add", "large")
+	w.git(t, "commit", "-qm", "large")
+	before := link.Stats()
+	build := start(t, w.docker("ralph", "build", "-n", "1"))
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if link.Stats().Since(before).Sent > 2<<20 {
+			return poll.Success()
+		}
+		return poll.Continue("the commits are not sent")
+	}, poll.WithDelay(time.Millisecond), poll.WithTimeout(3*time.Minute))
+	link.Cut()
+	awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
+	assert.NilError(t, link.Restore())
+	res := build.wait(t).expect(t, 0)
+	assert.Check(t, is.Contains(res.stderr, "Connected again: "))
+	assert.Check(t, is.Contains(res.stdout, "tick 1\n"))
+	w.assertOnce(t, "large", "a.txt")
 }
 
 // A loop goes on without its client. The next commands name, follow and fetch it.

@@ -71,7 +71,7 @@ func (f *follower) done(ctx context.Context) (code int, done bool, err error) {
 	if err != nil && f.driver != nil {
 		if code, err = run.EndOf(ctx, f.host, f.driver, f.sb, f.id); err != nil && !errors.Is(err, run.ErrUnknownEnd) {
 			f.checked = time.Time{} // the connection was lost
-			return 0, false, nil //nolint:nilerr // it is tried again
+			return 0, false, nil    //nolint:nilerr // it is tried again
 		}
 	}
 	return code, true, err
