@@ -120,7 +120,7 @@ func (s *starter) again(ctx context.Context, tried *attempted, err error) (bool,
 		s.end = time.Now().Add(s.grace)
 	}
 	away := false
-	for time.Now().Before(s.end) && !s.Stopped(s.name, s.id) && pause(ctx, resumePause) == nil {
+	for time.Now().Before(s.end) && !s.Stopped(s.name, s.id) && pause(ctx) == nil {
 		asked, cancel := context.WithTimeout(ctx, answerTimeout)
 		_, lookErr := s.driver.Lookup(asked, s.name)
 		cancel()

@@ -51,7 +51,7 @@ func EndOf(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecyc
 		if noAnswer(copyErr) {
 			return 0, copyErr
 		}
-		if copied || copyErr != nil || time.Now().After(end) || pause(ctx, resumePause) != nil {
+		if copied || copyErr != nil || time.Now().After(end) || pause(ctx) != nil {
 			return CodeOf(sb.Root, id)
 		}
 	}

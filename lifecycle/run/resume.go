@@ -138,7 +138,7 @@ func (r *resumer) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err er
 // retry counts a death, and reports whether another attempt is allowed.
 func (r *resumer) retry(ctx context.Context) bool {
 	r.deaths++
-	return r.deaths <= deathsMax && pause(ctx, resumePause) == nil
+	return r.deaths <= deathsMax && pause(ctx) == nil
 }
 
 // progressed reports whether the last run of the latest attempt succeeded.
@@ -173,7 +173,7 @@ func (r *resumer) interruption(ctx context.Context, sb lifecycle.Sandbox, lost b
 		case err != nil || !m.Asked || time.Now().After(restarted):
 			return m, err
 		}
-		if err := pause(ctx, resumePause); err != nil {
+		if err := pause(ctx); err != nil {
 			return lifecycle.Interruption{}, err
 		}
 	}
@@ -197,11 +197,11 @@ func (r *resumer) look(ctx context.Context, sb lifecycle.Sandbox) (lifecycle.Int
 	return lifecycle.Interruption{What: "was stopped"}, nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(d):
+	case <-time.After(resumePause):
 		return nil
 	}
 }
