@@ -229,6 +229,28 @@ func (st *state) refUpdates(refs, sandbox map[string]string, own string) (tips m
 	return tips, b.String()
 }
 
+// Unsent returns what a clone lacks while a command in it prevents a push: whether the
+// user's branch has moved, and the uncommitted changes that were to be sent.
+func (r *Repo) Unsent(ctx context.Context) (commits bool, changes []string, err error) {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil || !r.clone {
+		return false, nil, err
+	}
+	defer unlock()
+	branch, err := r.git.Branch(ctx)
+	if err != nil {
+		return false, nil, err
+	}
+	tip, err := r.git.Resolve(ctx, "refs/heads/"+branch)
+	if err != nil {
+		return false, nil, err
+	}
+	if r.changes {
+		changes, err = r.uncommittedHere(ctx)
+	}
+	return branch != st.Branch || tip != st.Synced, changes, err
+}
+
 // skipFiltered excludes files of the user's filters from the agent's commits.
 func (r *Repo) skipFiltered(ctx context.Context, sh Shell) error {
 	config, err := r.git.Config(ctx)

@@ -172,6 +172,9 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox, alone bool) error 
 		if IsBroken(err) {
 			return stillBusy(sb, err)
 		}
+		if err == nil {
+			err = g.reportUnsent(ctx, sb)
+		}
 		return recreateHint(sb, err)
 	}
 	res, err := g.Repo.Push(ctx, Shell(g.Driver, sb))
