@@ -28,7 +28,7 @@ type far struct {
 	running []lifecycle.Dispatch
 }
 
-var errCut = fmt.Errorf("error during connect: %w", syscall.ECONNRESET)
+var errReset = fmt.Errorf("error during connect: %w", syscall.ECONNRESET)
 
 func (f *far) set(cut bool, running ...lifecycle.Dispatch) {
 	f.mu.Lock()
@@ -40,7 +40,7 @@ func (f *far) Lookup(context.Context, string) (lifecycle.Sandbox, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cut {
-		return lifecycle.Sandbox{}, errCut
+		return lifecycle.Sandbox{}, errReset
 	}
 	return lifecycle.Sandbox{Name: "box", State: lifecycle.Running}, nil
 }
@@ -49,7 +49,7 @@ func (f *far) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispat
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cut {
-		return nil, errCut
+		return nil, errReset
 	}
 	return f.running, nil
 }
@@ -78,7 +78,7 @@ func TestLoopIsFollowedOverACut(t *testing.T) {
 			assert.Check(t, log.Finish(runlog.LoopEnd{Stop: "complete", ExitCode: 4}))
 			driver.set(false)
 		})
-		code, err := f.rejoin(t.Context(), &resumer{}, nil, errCut)
+		code, err := f.rejoin(t.Context(), &resumer{}, nil, errReset)
 		assert.NilError(t, err)
 		assert.Equal(t, code, 4)
 		assert.Equal(t, said.String(), strings.Join([]string{
@@ -102,7 +102,7 @@ func TestWaitForTheEngineEnds(t *testing.T) {
 					time.AfterFunc(time.Second, func() { signals <- tc.sig })
 				}
 				began, rec := time.Now(), &resumer{}
-				_, err := f.rejoin(t.Context(), rec, signals, errCut)
+				_, err := f.rejoin(t.Context(), rec, signals, errReset)
 				assert.ErrorIs(t, err, lifecycle.ErrDisconnected)
 				assert.Error(t, err, `lost the connection to the engine: "ralph build" continues in the sandbox box`)
 				assert.DeepEqual(t, hint.Of(err), []string{`attach to it with "docker ralph attach"`})
@@ -126,11 +126,11 @@ func TestStartWaitsForTheEngine(t *testing.T) {
 		want   string
 		report string
 	}{
-		{"away", 30 * time.Minute, attempted{}, errCut, true, "", "Warning: the engine does not answer: waiting for it\nConnected again: starting the loop\n"},
-		{"cut for a moment", 0, attempted{}, errCut, true, "", "Warning: the connection to the engine was lost: trying again\n"},
-		{"gone", 2 * time.Hour, attempted{}, errCut, false, `lost the connection to the engine: "ralph build" has not started in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
-		{"gone, perhaps started", 2 * time.Hour, attempted{unknown: true}, errCut, false, `lost the connection to the engine: "ralph build" may be running in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
-		{"started", 0, attempted{started: true}, errCut, false, errCut.Error(), ""},
+		{"away", 30 * time.Minute, attempted{}, errReset, true, "", "Warning: the engine does not answer: waiting for it\nConnected again: starting the loop\n"},
+		{"cut for a moment", 0, attempted{}, errReset, true, "", "Warning: the connection to the engine was lost: trying again\n"},
+		{"gone", 2 * time.Hour, attempted{}, errReset, false, `lost the connection to the engine: "ralph build" has not started in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
+		{"gone, perhaps started", 2 * time.Hour, attempted{unknown: true}, errReset, false, `lost the connection to the engine: "ralph build" may be running in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
+		{"started", 0, attempted{started: true}, errReset, false, errReset.Error(), ""},
 		{"another error", 0, attempted{}, errNotStarted, false, errNotStarted.Error(), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
