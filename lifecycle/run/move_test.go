@@ -28,19 +28,19 @@ type movedBox struct {
 	left      int // steps before an interruption; negative for none
 }
 
-var errCut = errors.New("cut")
+var errInterrupted = errors.New("cut")
 
 // do interrupts before and after an effect.
 func (b *movedBox) do(effect func()) error {
 	for _, effect := range []func(){func() {}, effect} {
 		if b.left == 0 {
-			return errCut
+			return errInterrupted
 		}
 		b.left--
 		effect()
 	}
 	if b.left == 0 {
-		return errCut
+		return errInterrupted
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func TestInterruptedMoveToAnotherEngine(t *testing.T) {
 			assert.Assert(t, steps > 6, "%d steps", steps)
 			return
 		}
-		assert.ErrorIs(t, err, errCut)
+		assert.ErrorIs(t, err, errInterrupted)
 		assert.Assert(t, r.Engine.Same(m.from.Engine), "after %d steps", steps)
 		assert.Assert(t, b.saved || b.container && b.volume, "after %d steps", steps)
 		b.left = -1
