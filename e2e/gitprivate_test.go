@@ -143,15 +143,23 @@ func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 		build.wait(t)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
 		w.ralph(t, "task", "list").expect(t, 0)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "a")
+		name := w.sandbox(t).Name
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/main"), "a")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first", "the agent may amend it")
 
 		// The loop continues without its command, and so do its commits.
 		w.write(t, filepath.Join(w.repo, "go"), "")
-		name := w.sandbox(t).Name
 		eventually(t, func() error {
 			w.ralph(t, "task", "list").expect(t, 0)
 			if st := w.statuses(t); st["a"] != "done" {
 				return errors.New("the task is " + st["a"] + " in " + name)
+			}
+			return nil
+		})
+		eventually(t, func() error {
+			w.ralph(t, "task", "list").expect(t, 0)
+			if last := w.git(t, "log", "-1", "--format=%s"); last == "first" {
+				return errors.New("the last commit is " + last)
 			}
 			return nil
 		})

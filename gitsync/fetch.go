@@ -30,7 +30,7 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 		if ctx.Err() != nil {
 			return res, ctx.Err()
 		}
-		st.Dirty, st.Head = false, res.head
+		st.Dirty, st.Gated, st.Head = false, false, res.head
 		err = r.save(st)
 	}
 	return res, err

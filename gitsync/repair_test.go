@@ -195,11 +195,11 @@ func TestReleasedIndexLockIsRetried(t *testing.T) {
 	lock := filepath.Join(w.root, ".git", "index.lock")
 	assert.NilError(t, os.WriteFile(lock, nil, 0o644))
 	assert.Equal(t, w.fetch().Conflict.Kind, indexLocked)
-	assert.Assert(t, w.repo.Unfinished())
+	assert.Assert(t, Unfinished(w.repo.stateDir, "ralph-test"))
 	assert.NilError(t, os.Remove(lock))
 	w.fetch()
 	assert.Equal(t, w.tip("main"), tip)
-	assert.Assert(t, !w.repo.Unfinished())
+	assert.Assert(t, !Unfinished(w.repo.stateDir, "ralph-test"))
 }
 
 // cutAt returns a Shell whose connection is lost at its nth script: with half of the input

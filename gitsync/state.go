@@ -46,6 +46,8 @@ type state struct {
 	Masked []string `json:"masked,omitempty"`
 	// Dirty says that the sandbox may have commits that were not fetched.
 	Dirty bool `json:"dirty"`
+	// Gated says that some of those were made by a command with a [Gate].
+	Gated bool `json:"gated,omitempty"`
 	// Refused are refs of the sandbox that cannot be fetched.
 	Refused map[string]refused `json:"refused,omitempty"`
 	// Protected says that the sandbox's git ignores uncommitted changes of the user;
@@ -171,7 +173,7 @@ func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	return r, st, unlock, nil
 }
 
-// MarkDirty records that the sandbox may commit from now on.
+// MarkDirty records that the sandbox may commit from now on, and whether with a [Gate].
 func (r *Repo) MarkDirty(ctx context.Context) error {
 	r, unlock, err := r.lock(ctx)
 	if err != nil {
@@ -179,10 +181,11 @@ func (r *Repo) MarkDirty(ctx context.Context) error {
 	}
 	defer unlock()
 	st, err := r.readState()
-	if err != nil || st.Dirty && !st.Released {
+	gated := st.Gated || r.gate != nil
+	if err != nil || st.Dirty && !st.Released && gated == st.Gated {
 		return err
 	}
-	st.Dirty, st.Released = true, false
+	st.Dirty, st.Released, st.Gated = true, false, gated
 	return r.save(st)
 }
 
@@ -206,8 +209,15 @@ func (r *Repo) SetReleased(ctx context.Context, released bool) error {
 	return r.save(st)
 }
 
-// Unfinished reports whether an earlier command was interrupted.
-func (r *Repo) Unfinished() bool {
-	st, err := r.readState()
+// Gated reports whether commits of a sandbox that were not fetched were made by a command with
+// a [Gate], which may have been killed.
+func Gated(stateDir, name string) bool {
+	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
+	return err == nil && st.Gated
+}
+
+// Unfinished reports whether an earlier command was interrupted, or has not ended yet.
+func Unfinished(stateDir, name string) bool {
+	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
 	return err == nil && (st.Pending != nil || st.Dirty || st.Retry)
 }

@@ -54,7 +54,7 @@ func (d dispatcher) showStatus(cmd *cobra.Command, show showOptions, worktree st
 	}
 	v := view{
 		collect: func(ctx context.Context, h host.Host) ([]manage.SandboxStatus, error) {
-			s, err := manage.Status(ctx, h, in)
+			s, err := manage.Status(ctx, h, in, !show.watch)
 			return []manage.SandboxStatus{s}, err
 		},
 		show: func(out io.Writer, list []manage.SandboxStatus) error { return writeStatus(out, show.format, list[0]) },

@@ -36,17 +36,22 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 		return hint.Wrap(fmt.Errorf("the sandbox %s has unfetched commits and cannot be started: %s does not exist", l.Sandbox.Name, l.Sandbox.Root),
 			"if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
-	i := &Scan{Host: h, Root: wt.Root, Connected: h.Engine}
-	if api := l.Backend.API; api != nil {
-		i.Connected = func() (host.API, error) { return api, nil }
-	}
-	if err := Save(h, l.Backend, i, wt)(ctx, l.Sandbox); err != nil {
+	if err := Save(h, l.Backend, scanOf(h, l, wt), wt)(ctx, l.Sandbox); err != nil {
 		return err
 	}
 	if l.Backend.Kind == config.DriverContainer && !gitsync.Saved(h.StateDir, l.Sandbox.Name) {
 		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, errUnprepared)
 	}
 	return nil
+}
+
+// scanOf returns the scan of commits that no command with a scan fetches.
+func scanOf(h host.Host, l host.Located, wt gitrepo.Worktree) *Scan {
+	i := &Scan{Host: h, Root: wt.Root, Connected: h.Engine}
+	if api := l.Backend.API; api != nil {
+		i.Connected = func() (host.API, error) { return api, nil }
+	}
+	return i
 }
 
 // Fetched reports whether an existing repository has all commits of a container. A clone can

@@ -167,7 +167,7 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox, alone bool) error 
 		}
 	}
 	if busy {
-		res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), false)
+		res, err := g.fetchBeside(ctx, sb)
 		ReportSync(g.Host, res)
 		if IsBroken(err) {
 			return stillBusy(sb, err)

@@ -87,7 +87,7 @@ func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 
 // FetchInterrupted fetches commits of a killed command, before a command without an agent.
 func (g *Git) FetchInterrupted(ctx context.Context, sb lifecycle.Sandbox) error {
-	if !g.Repo.Unfinished() {
+	if !gitsync.Unfinished(g.Host.StateDir, sb.Name) {
 		return nil
 	}
 	unlock, err := g.Host.TryLockAgents(sb.Name)
@@ -95,8 +95,13 @@ func (g *Git) FetchInterrupted(ctx context.Context, sb lifecycle.Sandbox) error 
 		return nil //nolint:nilerr // a running command does it
 	}
 	defer unlock()
-	res, err := g.fetchOrRepair(ctx, sb, Idle(ctx, g.Driver, sb))
-	g.reportRepairs()
+	var res gitsync.Result
+	if Idle(ctx, g.Driver, sb) {
+		res, err = g.fetchOrRepair(ctx, sb, true)
+		g.reportRepairs()
+	} else {
+		res, err = g.fetchBeside(ctx, sb)
+	}
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return err
 	}

@@ -15,9 +15,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
+// modeFor returns the mode of the scan of a sandbox's new commits. What a killed command with a
+// scan has left there is scanned whoever fetches it.
+func (i *Scan) modeFor(name string) string {
+	if i.Mode == "" && gitsync.Gated(i.Host.StateDir, name) {
+		return CredScanBlock
+	}
+	return i.Mode
+}
+
 // Incoming scans new commits of a sandbox before they are fetched; nil without a scan.
 func (i *Scan) Incoming(name string) gitsync.Gate {
-	if i == nil || i.Mode == "" {
+	if i == nil || i.modeFor(name) == "" {
 		return nil
 	}
 	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
@@ -43,7 +52,7 @@ func (i *Scan) Incoming(name string) gitsync.Gate {
 // incomingAside is Incoming while an agent uses the terminal: it holds commits with findings
 // back until they can be reported.
 func (i *Scan) incomingAside(name string) gitsync.Gate {
-	if i == nil || i.Mode == "" {
+	if i == nil || i.modeFor(name) == "" {
 		return nil
 	}
 	var held []string

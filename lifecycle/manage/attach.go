@@ -32,15 +32,17 @@ func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	stop := contact(ctx, h, name, true)
+	code, err := attachTo(ctx, h, wt, name)
+	stop(err == nil || errors.Is(err, run.ErrUnknownEnd))
+	return code, err
+}
+
+func attachTo(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (int, error) {
 	n, err := detached(ctx, h, name, wt)
 	if err != nil {
 		return 0, err
 	}
-	stop, err := mirrorLogs(ctx, h, name, true)
-	if err != nil {
-		return 0, err
-	}
-	defer stop()
 	output, err := outputOf(n, wt.Root)
 	if err != nil {
 		return 0, err
@@ -86,6 +88,13 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 	none := fmt.Sprintf("no background loop in the sandbox %s", name)
 	if e, err := host.Ended(h.StateDir, name); err == nil {
 		return host.Record{}, hint.Wrap(fmt.Errorf("%s: %s", none, e), "see its output with %q", "docker ralph logs")
+	}
+	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch })
+	if err == nil {
+		defer log.Close()
+		if !log.Loop.Ended.IsZero() {
+			return host.Record{}, hint.Wrap(fmt.Errorf("%s: the last loop has ended", none), "see its output with %q", "docker ralph logs")
+		}
 	}
 	return host.Record{}, hint.Wrap(errors.New(none), "start one with %q", "docker ralph --detach build")
 }

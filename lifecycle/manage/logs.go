@@ -10,12 +10,14 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -53,11 +55,14 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	if opts.Command != "" {
 		return 0, transcript(wt, opts, out)
 	}
-	stop, err := mirrorLogs(ctx, h, name, opts.Follow)
-	if err != nil {
-		h.Warn(err)
-	}
-	defer stop()
+	stop := contact(ctx, h, name, opts.Follow)
+	code, err := opts.show(ctx, h, wt, name, out)
+	stop(err == nil || errors.Is(err, run.ErrUnknownEnd))
+	return code, err
+}
+
+// show prints the log of the latest loop of a worktree.
+func (opts LogOptions) show(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, out io.Writer) (int, error) {
 	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool {
 		return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch
 	})
@@ -86,21 +91,36 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	})
 }
 
-// mirrorLogs copies the logs of a clone to the worktree; with follow, until stop is called.
-func mirrorLogs(ctx context.Context, h host.Host, name string, follow bool) (stop func(), err error) {
-	stop = func() {}
-	if !gitsync.IsClone(h.StateDir, name) {
-		return stop, nil
+// contact copies the logs of a clone to the worktree, and fetches the commits of a loop whose
+// command on this machine is gone; with follow, until stop is called.
+func contact(ctx context.Context, h host.Host, name string, follow bool) (stop func(ended bool)) {
+	stop = func(bool) {}
+	left := commits.WasLeft(h, name) || follow && gitsync.Unfinished(h.StateDir, name) // it can be killed
+	if !left && !gitsync.IsClone(h.StateDir, name) {
+		return stop
 	}
-	driver, sb, err := h.LookupSandbox(ctx, name)
-	if err != nil || sb.State != lifecycle.Running {
-		return stop, err
+	l, err := h.Locate(ctx, name)
+	if err == nil && l.Sandbox.State != lifecycle.Running {
+		return stop
 	}
-	err = mirror.Sync(ctx, h, driver, sb)
-	if follow && err == nil {
-		stop = mirror.Follow(ctx, h, driver, sb)
+	driver, sb := l.Backend.Driver, l.Sandbox
+	if err == nil {
+		err = mirror.Sync(ctx, h, driver, sb)
 	}
-	return stop, err
+	if err == nil && !follow {
+		err = commits.FetchLeft(ctx, h, l)
+	}
+	if err != nil {
+		h.Warn(err)
+	}
+	if err != nil || !follow {
+		return stop
+	}
+	stopLogs, stopCommits := mirror.Follow(ctx, h, driver, sb), commits.FollowLeft(ctx, h, l)
+	return func(ended bool) {
+		stopLogs()
+		stopCommits(ended)
+	}
 }
 
 // noLoop returns the error for a missing log.

@@ -13,6 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -65,7 +66,8 @@ var expected = []string{"max_iterations", "max_duration", "max_cost_usd", "max_t
 
 // Status describes the sandbox of a worktree, nil for the current one, or an ephemeral one of it that is in use.
 // Without a sandbox, its state is [lifecycle.NotFound]; the last loop can be known nevertheless.
-func Status(ctx context.Context, h host.Host, worktree *host.Worktree) (SandboxStatus, error) {
+// With fetch, commits of a loop whose command on this machine is gone are fetched first.
+func Status(ctx context.Context, h host.Host, worktree *host.Worktree, fetch bool) (SandboxStatus, error) {
 	h, found, err := h.Existing(ctx, worktree)
 	if err == nil && !found {
 		err = hint.Wrap(fmt.Errorf("no worktree %q", worktree.Name), "list them with %q", "docker ralph worktree ls")
@@ -97,6 +99,15 @@ func Status(ctx context.Context, h host.Host, worktree *host.Worktree) (SandboxS
 	if l.Sandbox.State == lifecycle.NotFound {
 		l.Sandbox = lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: wt.Scope, Root: wt.Root}
 		l.Backend.Kind, l.Backend.Engine = "", host.Engine{}
+	}
+	if fetch && commits.WasLeft(h, name) {
+		err := syncLogs(ctx, h, l)
+		if err == nil {
+			err = commits.FetchLeft(ctx, h, l)
+		}
+		if err != nil {
+			h.Warn(err)
+		}
 	}
 	return describe(ctx, h, l, true), ctx.Err()
 }

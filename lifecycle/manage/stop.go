@@ -311,7 +311,7 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 			return errors.Join(err, fmt.Errorf("sandbox %s kept running: a command has started in it", sb.Name))
 		}
 	}
-	if err := commits.FetchFrom(ctx, h, l); err != nil {
+	if err := commits.FetchRunning(ctx, h, l); err != nil {
 		h.Warn(err)
 	}
 	if err := h.RecordStop(sb.Name); err != nil {

@@ -3,8 +3,8 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -24,11 +24,11 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
 	if r.spec.Ephemeral && sb.Name != "" && !continues(err) && unsaved == nil {
-		fetched := err == nil || r.git != nil && !r.git.Repo.Unfinished()
+		fetched := err == nil || r.git != nil && !gitsync.Unfinished(h.StateDir, sb.Name)
 		err = errors.Join(err, discard(ctx, h, r.Target, sb, fetched))
 	}
 	if unsaved != nil && res.Code != 0 {
-		h.Report(fmt.Sprintf("Warning: %v", unsaved)) // the exit code is more important
+		h.Warn(unsaved) // the exit code is more important
 		return res.Code, err
 	}
 	return res.Code, errors.Join(unsaved, err)

@@ -1,0 +1,85 @@
+//go:build unix
+
+package e2e
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+// Loops whose command on this machine was killed go on. The commands that show them fetch
+// their commits.
+
+// inside runs a command in the world's sandbox, as the agent.
+func (w *world) inside(t *testing.T, args ...string) result {
+	t.Helper()
+	return run(t, w.docker(append([]string{"exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID}, args...)...))
+}
+
+// killed starts a build, and kills its command once the agent waits for /tmp/go.
+func (w *world) killed(t *testing.T, args ...string) {
+	t.Helper()
+	build := start(t, w.docker(append([]string{"ralph"}, args...)...))
+	eventually(t, func() error {
+		if len(w.sandboxes(t)) == 0 || w.inside(t, "test", "-e", "/tmp/waiting").code != 0 {
+			return fmt.Errorf("the agent does not wait")
+		}
+		return nil
+	})
+	build.signalGroup(syscall.SIGKILL)
+	build.wait(t)
+}
+
+func TestShownLoopIsFetched(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	w.useClone()
+	w.plan(
+		t,
+		task{ID: "a", Title: "A", Steps: []string{"echo a > a.txt && git add a.txt && git commit -qm 'Only a'"}},
+		task{ID: "b", Title: "B", Priority: 1, Steps: []string{"echo b > b.txt && git add b.txt && git commit -qm draft && touch /tmp/waiting && until [ -e /tmp/go ]; do sleep 0.1; done; git commit -q --amend -m 'Only b'"}},
+	)
+	w.killed(t, "build", "-n", "2")
+	last := func(ref string) string { return w.git(t, "for-each-ref", "--format=%(subject)", ref) }
+	const main = "refs/heads/main"
+	own := "refs/ralph/" + w.sandbox(t).Name + "/main"
+	w.ok(t, "ls")
+	assert.Assert(t, last(own) != "draft")
+	w.ralph(t, "status").expect(t, 0)
+	assert.Equal(t, last(own), "draft")
+	assert.Equal(t, last(main), "Only a", "an agent can amend its last commit")
+
+	follow := start(t, w.docker("ralph", "logs", "-f"))
+	w.inside(t, "touch", "/tmp/go").expect(t, 0)
+	res := follow.wait(t).expect(t, 0)
+	assert.Check(t, is.Contains(res.stderr, "1 commit of the sandbox is on your branch main"))
+	assert.Equal(t, last(main), "Only b")
+	assert.Equal(t, w.read(t, "b.txt"), "b\n")
+	res = w.ralph(t, "attach").expect(t, 1)
+	assert.Check(t, is.Contains(res.stderr, ": the last loop has ended\n"))
+}
+
+// What a killed command has left is scanned for secrets, whatever fetches it.
+func TestSecretScanOfAFollowedLoop(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	w.useClone()
+	w.plan(t, task{ID: "a", Title: "Leak", Steps: []string{
+		"touch /tmp/waiting && until [ -e /tmp/go ]; do sleep 0.1; done; printf 'key = AKIA%s\\n' QYLPMN5HHHFPZAM2 > deploy.env && git add deploy.env && git commit -qm leak",
+	}})
+	before := w.git(t, "rev-parse", "main")
+	w.killed(t, "--cred-scan", "build", "-n", "1")
+	follow := start(t, w.docker("ralph", "logs", "-f"))
+	w.inside(t, "touch", "/tmp/go").expect(t, 0)
+	res := follow.wait(t).expect(t, 0)
+	for _, res := range []result{res, w.ralph(t, "task", "list"), w.ralph(t, "clean", "--force").expect(t, 1)} {
+		assert.Check(t, is.Contains(res.stderr, "deploy.env:1: aws-access-token"))
+		assert.Check(t, is.Contains(res.stderr, "Hint: they are in the sandbox only: fetch them as they are with"))
+		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
+	}
+	assert.Equal(t, len(w.sandboxes(t)), 1)
+}
