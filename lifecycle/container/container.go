@@ -42,8 +42,8 @@ type cache struct {
 	// started are the sandboxes that this process has started, so that their mounts
 	// are current.
 	started map[string]bool
-	// starting are execs whose start had no response, by the IDs of container and process.
-	starting map[string]string
+	// execs are those that may run, but no services: execKey to startedExec.
+	execs sync.Map
 }
 
 // info returns the engine's system information.

@@ -65,6 +65,9 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		return 0, err
 	}
 	code, err := engine.ExitCode(ctx, d.API, execID)
+	if err == nil {
+		d.cached.execs.Delete(execKey{sb.ID, p.ID})
+	}
 	if err == nil && code == killed && d.endedByDeadline(ctx, sb) {
 		_, _ = fmt.Fprintf(p.Stderr, "Error: the sandbox %s was stopped: a run exceeded its time limit and could not be killed\n", sb.Name)
 		code = exitTimeUp

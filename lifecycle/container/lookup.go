@@ -170,7 +170,15 @@ func (d *Driver) Dispatches(ctx context.Context, sb lifecycle.Sandbox) ([]lifecy
 	if err != nil {
 		return nil, fmt.Errorf("listing the commands in %s: %w", sb.Name, err)
 	}
-	return lifecycle.ParseDispatches([]byte(out))
+	listed, err := lifecycle.ParseDispatches([]byte(out))
+	if err != nil {
+		return nil, err
+	}
+	more, err := d.begun(ctx, sb, listed)
+	if err != nil {
+		return nil, fmt.Errorf("listing the commands in %s: %w", sb.Name, err)
+	}
+	return append(listed, more...), nil
 }
 
 // ListCommand implements [lifecycle.Driver].

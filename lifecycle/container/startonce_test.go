@@ -46,6 +46,12 @@ func TestProcessIsStartedOnce(t *testing.T) {
 		unstarted, is := errors.AsType[*lifecycle.NotStartedError](err)
 		assert.Assert(t, is && unstarted.Unknown, "%v", err)
 		_, _, err = d.start(t.Context(), sb, "x", client.ExecCreateOptions{})
+		more, begunErr := d.begun(t.Context(), sb, nil)
+		assert.NilError(t, begunErr)
+		assert.Equal(t, len(more) == 1, reached, "%v", more)
+		more, begunErr = d.begun(t.Context(), sb, []lifecycle.Dispatch{{ID: "x"}})
+		assert.NilError(t, begunErr)
+		assert.Equal(t, len(more), 0)
 		if reached {
 			assert.Assert(t, engine.ConnectionLost(err), "%v", err)
 			_, is = errors.AsType[*lifecycle.NotStartedError](err)
