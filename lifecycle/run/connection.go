@@ -92,6 +92,10 @@ func disconnected(command string, sb lifecycle.Sandbox) error {
 		return hint.Wrap(fmt.Errorf("%w: %q continues in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sb.Name),
 			"attach to it with %q", "docker ralph attach")
 	}
+	if command == host.TaskCommand {
+		return hint.Wrap(fmt.Errorf("%w: unknown whether %q has run in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sb.Name),
+			"see the backlog with %q", "docker ralph task list")
+	}
 	return hint.Wrap(fmt.Errorf("%w: %q may still be running in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sb.Name),
 		"end it with %q", "docker ralph stop "+sb.Name)
 }
