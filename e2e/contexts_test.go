@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,55 +15,66 @@ import (
 )
 
 // A sandbox stays on its engine when the context changes, until --move moves it with its
-// commits and backlog.
+// commits, backlog and logs.
 func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	t.Parallel()
 	all := engines.Need(t)
 	if len(all) < 2 {
 		skipOrFail(t, "it needs two engines: \"make test ENGINES=all\"")
 	}
-	w := newWorld(t, all[0])
-	w.setenv("DOCKER_HOST", "")
-	w.useClone()
+	w := newWorld(t, all[1])
+	w.connectSSH(t)
+	w.createContext(t, "two")
 	other := *w
-	other.engine = all[1]
 	t.Cleanup(func() { other.removeContainers(t) })
-	for name, e := range map[string]engines.Engine{"one": all[0], "two": all[1]} {
-		run(t, w.docker("context", "create", name, "--docker", "host="+e.Host)).expect(t, 0)
-	}
+	w.engine, w.endpoint = all[0], nil
+	run(t, w.docker("context", "create", "one", "--docker", "host="+all[0].Host)).expect(t, 0)
+	w.setenv("RALPH_GIT", "private")
+	w.setenv("RALPH_IMAGE", engines.BaseImage())
 	use := func(name string) { run(t, w.docker("context", "use", name)).expect(t, 0) }
-	ralph := func(args ...string) result {
-		return w.ralph(t, append([]string{"--image", engines.BaseImage()}, args...)...)
+	assertOn := func(here, there int) {
+		t.Helper()
+		assert.Equal(t, len(w.containers(t)), here)
+		assert.Equal(t, len(other.containers(t)), there)
 	}
-	commit := func(file string) {
-		ralph("shell", "--", "sh", "-c", "echo >"+file+" && git add "+file+" && git commit -qm "+file).expect(t, 0)
+	commit := func(file string) []string {
+		return []string{"echo \"$(uname -s) made " + file + "\" && echo >" + file + " && git add " + file + " && git commit -qm " + file}
 	}
 
 	use("one")
-	ralph("task", "create", "t1", "Stays").expect(t, 0)
-	commit("a")
+	w.plan(t, task{ID: "a", Title: "Add a", Steps: commit("a")}, task{ID: "b", Title: "Add b", Priority: 2, Steps: commit("b")}, task{ID: "c", Title: "Left", Priority: 3})
+	w.ok(t, "build", "-n", "1")
 	use("two")
-	commit("b")
-	assert.Equal(t, len(w.containers(t)), 1)
-	assert.Equal(t, len(other.containers(t)), 0)
+	w.ok(t, "shell", "--", "sh", "-c", commit("shell")[0])
+	assertOn(1, 0)
 	name := w.containers(t)[0].Names[0][1:]
-	assert.Assert(t, is.Contains(ralph("ls", "--format", "{{.Name}} {{.Engine}}").expect(t, 0).stdout, name+" one"))
+	assert.Assert(t, is.Contains(w.ok(t, "ls", "--format", "{{.Name}} {{.Engine}}"), name+" one"))
 
 	refused := run(t, w.docker("--context", "two", "ralph", "task", "list")).expect(t, 1)
 	assert.Assert(t, is.Contains(refused.stderr, "the sandbox "+name+" is on the engine one\nHint: run \"docker --context one ralph ...\", or move it with --move"))
 
-	moved := ralph("--move", "task", "list").expect(t, 0)
-	assert.Check(t, is.Contains(moved.stdout, "Stays"))
+	// From a sandbox with the worktree to a clone of it on another machine, and back.
+	moved := w.ralph(t, "--move", "build", "-n", "1").expect(t, 0)
 	assert.Assert(t, is.Contains(moved.stderr, "Moving the sandbox "+name+" from the engine one to two"))
-	assert.Equal(t, len(w.containers(t)), 0)
-	assert.Equal(t, len(other.containers(t)), 1)
+	assertOn(0, 1)
+	assert.Equal(t, strings.Join(strings.Fields(w.git(t, "log", "--format=%s")), " "), "b shell a first")
+	database := filepath.Join(w.repo, ".ralph", "tasks.db")
+	_, err := os.Stat(database)
+	assert.Check(t, os.IsNotExist(err), "the clone has the backlog")
 	use("one")
-	commit("c")
-	assert.Equal(t, len(w.containers(t)), 0)
-	assert.Equal(t, strings.Join(strings.Fields(w.git(t, "log", "--format=%s")), " "), "c b a first")
+	w.ok(t, "task", "create", "d", "Created there")
+	assertOn(0, 1)
+	w.ok(t, "--move", "task", "list")
+	assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done", "c": "open", "d": "open"})
+	assertOn(1, 0)
+	_, err = os.Stat(database)
+	assert.Check(t, err)
+	loops, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*-build"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(loops), 2)
+	assert.Check(t, is.Contains(w.ok(t, "logs"), "Linux made b"))
 
-	ralph("clean", "--force", name).expect(t, 0)
-	assert.Equal(t, len(other.containers(t)), 0)
-	ralph("task", "list").expect(t, 0) // on the selected engine again
-	assert.Equal(t, len(w.containers(t)), 1)
+	w.ok(t, "clean", "--force", name)
+	w.ok(t, "task", "list") // on the selected engine again
+	assertOn(1, 0)
 }
