@@ -31,6 +31,9 @@ type Ensurer struct {
 	Image func(ctx context.Context) error
 	// Save ensures that removing a sandbox loses no work; nil if it cannot.
 	Save func(ctx context.Context, sb Sandbox) error
+	// Exclude keeps other commands from using a sandbox, from before Save until it is removed;
+	// nil if they may use it. It returns an error if one does.
+	Exclude func(sb Sandbox) (done func(), err error)
 	// Failed is called when a sandbox could not be started, before a new one is
 	// removed; may be nil.
 	Failed func(ctx context.Context, sb Sandbox)
@@ -306,6 +309,13 @@ func (e *Ensurer) adjust(ctx context.Context, spec Spec, sb Sandbox) error {
 
 // discard removes a sandbox that is about to be recreated.
 func (e *Ensurer) discard(ctx context.Context, sb Sandbox) error {
+	if e.Exclude != nil {
+		done, err := e.Exclude(sb)
+		if err != nil {
+			return err
+		}
+		defer done()
+	}
 	if e.Save != nil {
 		if err := e.Save(ctx, sb); err != nil {
 			return err

@@ -208,6 +208,27 @@ func TestEnsure(t *testing.T) {
 	}
 }
 
+func TestRecreateExcludesOtherCommands(t *testing.T) {
+	spec := testSpec()
+	for _, tc := range []struct {
+		used    error
+		history string
+	}{
+		{nil, "lookup busy image exclude save remove done create start prepare"},
+		{errors.New("another command is using it"), "lookup busy image exclude"},
+	} {
+		d := &memory{sb: found(spec, Running), ready: true, fail: map[string]error{"exclude": tc.used}}
+		e := &Ensurer{
+			Driver: d, LockDir: t.TempDir(), Report: func(string) {}, Image: func(context.Context) error { return d.note("image") },
+			Save:    func(context.Context, Sandbox) error { return d.note("save") },
+			Exclude: func(Sandbox) (func(), error) { return func() { _ = d.note("done") }, d.note("exclude") },
+		}
+		_, err := e.Ensure(t.Context(), spec, true)
+		assert.ErrorIs(t, err, tc.used)
+		assert.Equal(t, strings.Join(d.history, " "), tc.history)
+	}
+}
+
 func TestEnsureWaitsForTheLock(t *testing.T) {
 	spec, dir := testSpec(), t.TempDir()
 	held := flock.New(filepath.Join(dir, spec.Name+".lock"))

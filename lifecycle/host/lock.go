@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // LockFile returns a file of the lock directory.
@@ -110,8 +112,37 @@ func (h Host) TryLockAgents(sandbox string) (leave func(), err error) {
 // useLock is the name of the lock that commands share while they use a sandbox.
 func useLock(sandbox string) string { return sandbox + ".use" }
 
-// LockShared keeps other commands from stopping or removing a sandbox until leave is called.
-func (h Host) LockShared(ctx context.Context, sandbox string) (leave func(), err error) {
+// Use is the use of a sandbox by a command: others do not stop or remove it.
+type Use struct {
+	sandbox string
+	lock    *flock.Flock
+}
+
+// Leave ends the use.
+func (u *Use) Leave() { _ = u.lock.Close() }
+
+// Exclude keeps other commands from using the sandbox until done is called. It is an error if one
+// does.
+func (u *Use) Exclude() (done func(), err error) {
+	// Not every system can convert a lock. The use has ended with an error.
+	if err := u.lock.Unlock(); err != nil {
+		return nil, fmt.Errorf("locking %s: %w", u.lock.Path(), err)
+	}
+	free, err := u.lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", u.lock.Path(), err)
+	}
+	if !free {
+		return nil, hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", u.sandbox), "wait for it, or stop it with %q", "docker ralph stop "+u.sandbox)
+	}
+	return func() {
+		_ = u.lock.Unlock()
+		_ = u.lock.RLock()
+	}, nil
+}
+
+// LockShared keeps other commands from stopping or removing a sandbox until its use ends.
+func (h Host) LockShared(ctx context.Context, sandbox string) (*Use, error) {
 	lock, err := h.LockFile(useLock(sandbox))
 	if err != nil {
 		return nil, err
@@ -124,7 +155,7 @@ func (h Host) LockShared(ctx context.Context, sandbox string) (leave func(), err
 	if err != nil {
 		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
-	return func() { _ = lock.Close() }, nil
+	return &Use{sandbox, lock}, nil
 }
 
 // LockExclusive keeps other commands on this machine from using a sandbox until leave is

@@ -116,15 +116,15 @@ func TestExclusiveLockWaitsForCommands(t *testing.T) {
 	leave, err := h.LockExclusive(t.Context(), sb, 100*time.Millisecond)
 	assert.NilError(t, err)
 	assert.Assert(t, leave == nil)
-	one()
-	two()
+	one.Leave()
+	two.Leave()
 	leave, err = h.LockExclusive(t.Context(), sb, time.Minute)
 	assert.NilError(t, err)
 	came := make(chan error)
 	go func() {
 		three, err := h.LockShared(t.Context(), sb)
 		if err == nil {
-			three()
+			three.Leave()
 		}
 		came <- err
 	}()

@@ -42,9 +42,9 @@ func TestRemoveSandbox(t *testing.T) {
 			d := &removable{busy: tc.busy, err: tc.failed}
 			tc.sb.Name, tc.sb.Scope = "ralph-a-b-main", gitrepo.Scope{Repo: "a/b", Branch: "main"}
 			if tc.inUse {
-				leave, err := h.LockShared(t.Context(), tc.sb.Name)
+				use, err := h.LockShared(t.Context(), tc.sb.Name)
 				assert.NilError(t, err)
-				defer leave()
+				defer use.Leave()
 			}
 			err := RemoveSandbox(t.Context(), h, host.Located{Sandbox: tc.sb, Backend: host.Backend{Kind: "container", Driver: d}}, false)
 			if tc.want != "" {

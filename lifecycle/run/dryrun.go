@@ -38,7 +38,7 @@ func DryRun(ctx context.Context, h host.Host, opts Options) error {
 	if _, err := signs(ctx, h, t, t.spec.Private, &t.spec); err != nil {
 		return err
 	}
-	sandbox, err := ensurer(h, t).Preview(ctx, t.spec, opts.Recreate)
+	sandbox, err := ensurer(h, t, nil).Preview(ctx, t.spec, opts.Recreate)
 	if err != nil {
 		return err
 	}

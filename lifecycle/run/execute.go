@@ -41,7 +41,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	if err := recordEngine(ctx, h.Host, r); err != nil {
 		return Result{Err: err}
 	}
-	ensurer := ensurer(h.Host, r.Target)
+	ensurer := ensurer(h.Host, r.Target, r.use)
 	p := lifecycle.Process{
 		ID:      h.id,
 		Lasting: command != host.TaskCommand,

@@ -142,9 +142,9 @@ func TestMoveKeepsWhatItCannotSave(t *testing.T) {
 		})
 	}
 	m, b := newMove(t)
-	leave, err := m.host.LockShared(t.Context(), "box")
+	use, err := m.host.LockShared(t.Context(), "box")
 	assert.NilError(t, err)
 	assert.ErrorContains(t, m.run(t.Context()), "another command is using it")
 	assert.Assert(t, b.container)
-	leave()
+	use.Leave()
 }

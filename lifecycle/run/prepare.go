@@ -18,6 +18,7 @@ type Ready struct {
 	endpoints []string           // rules for the hosts of the agent's endpoints
 	origin    *gitAccess         // how git uses a token for origin; nil without
 	env       []string           // KEY=value
+	use       *host.Use          // set before the command runs
 	notify    *notify.Loop       // set before the command runs; nil for none
 }
 

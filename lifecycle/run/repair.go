@@ -55,16 +55,16 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
-	leave, err := h.LockShared(ctx, t.spec.Name)
+	use, err := h.LockShared(ctx, t.spec.Name)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	defer use.Leave()
 	if err := restartIfStuck(ctx, h, l); err != nil {
 		return err
 	}
 	r.spec.Offline = false // the proxy has to work, too
-	sb, err := ensurer(h, t).Ensure(ctx, r.spec, false)
+	sb, err := ensurer(h, t, use).Ensure(ctx, r.spec, false)
 	if err != nil {
 		return err
 	}

@@ -94,11 +94,10 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	leave, err := h.LockShared(ctx, t.spec.Name)
-	if err != nil {
+	if r.use, err = h.LockShared(ctx, t.spec.Name); err != nil {
 		return 0, err
 	}
-	defer leave()
+	defer r.use.Leave()
 	if err := t.checkOwner(ctx, h.Host); err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
@@ -94,8 +95,8 @@ func within(dir, root string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// ensurer returns the ensurer of a target's sandbox.
-func ensurer(h host.Host, t Target) *lifecycle.Ensurer {
+// ensurer returns the ensurer of a target's sandbox, for a command that uses it.
+func ensurer(h host.Host, t Target, use *host.Use) *lifecycle.Ensurer {
 	e := &lifecycle.Ensurer{
 		Driver:  t.Driver,
 		Why:     t.why,
@@ -117,6 +118,9 @@ func ensurer(h host.Host, t Target) *lifecycle.Ensurer {
 			_, err := h.Builder(t.API).Ensure(ctx, req)
 			return err
 		},
+	}
+	if gitsync.IsClone(h.StateDir, t.name) { // another command would bring its backlog there again
+		e.Exclude = func(lifecycle.Sandbox) (func(), error) { return use.Exclude() }
 	}
 	if t.opts.Command == host.TaskCommand {
 		e.AnyAgent = egressOf(h, t.spec, t.cfg, t.Choice)
