@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/gitpath"
 )
 
 // excludeScript sets skip-worktree in the sandbox's index, and writes info/exclude. Each
@@ -43,60 +45,18 @@ func (r *Repo) exclude(ctx context.Context, st *state, sh Shell, paths []string,
 		if tracked[path] {
 			skip = append(skip, path)
 		} else {
-			_, _ = fmt.Fprintf(&input, "exclude %s\n", ignorePattern(path))
+			_, _ = fmt.Fprintf(&input, "exclude %s\n", gitpath.Ignore(path))
 		}
 	}
 	for _, path := range st.SkipWorktree {
-		_, _ = fmt.Fprintf(&input, "no-skip-worktree %s\n", quoted(path))
+		_, _ = fmt.Fprintf(&input, "no-skip-worktree %s\n", gitpath.Quote(path))
 	}
 	for _, path := range append(filtered, skip...) {
-		_, _ = fmt.Fprintf(&input, "skip-worktree %s\n", quoted(path))
+		_, _ = fmt.Fprintf(&input, "skip-worktree %s\n", gitpath.Quote(path))
 	}
 	if err := sh(ctx, excludeScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
 		return fmt.Errorf("excluding uncommitted changes from the commits of the sandbox %s: %w", r.name, err)
 	}
 	st.SkipWorktree, st.Protected = skip, len(paths) > 0
 	return r.save(*st)
-}
-
-// ignorePattern is the line of an exclude file for one path.
-func ignorePattern(path string) string {
-	var b strings.Builder
-	b.WriteByte('/')
-	for _, c := range []byte(path) {
-		switch {
-		case c < ' ' || c == 0x7f:
-			b.WriteByte('?')
-		case strings.IndexByte(`\*?[ `, c) >= 0:
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
-}
-
-// quoted is a path as git prints it with core.quotePath.
-func quoted(path string) string {
-	var b strings.Builder
-	special := false
-	for _, c := range []byte(path) {
-		i := strings.IndexByte("\a\b\t\n\v\f\r\"\\", c)
-		switch {
-		case i >= 0:
-			special = true
-			b.WriteByte('\\')
-			b.WriteByte(`abtnvfr"\`[i])
-		case c < ' ' || c >= 0x7f:
-			special = true
-			_, _ = fmt.Fprintf(&b, `\%03o`, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	if special {
-		return `"` + b.String() + `"`
-	}
-	return path
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/moby/sys/atomicwriter"
 
-	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/mask"
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
@@ -63,7 +60,7 @@ func (r *Repo) Layout(ctx context.Context) (*Layout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the repository: %w", err)
 	}
-	spellings := append([]string{dotGit}, otherSpellings(dotGit, info)...)
+	spellings := append([]string{dotGit}, mask.OtherSpellings(dotGit, info)...)
 	if info.IsDir() {
 		l.Over = spellings
 	} else {
@@ -72,10 +69,10 @@ func (r *Repo) Layout(ctx context.Context) (*Layout, error) {
 			return nil, err
 		}
 	}
-	if l.Masked, err = r.masked(); err != nil {
+	if l.Masked, err = mask.Dirs(r.git); err != nil {
 		return nil, err
 	}
-	l.Anchored = anchored(r.git.Root, l.Masked)
+	l.Anchored = mask.Anchored(r.git.Root, l.Masked)
 	return l, r.saveMasked(ctx, l.Masked)
 }
 
@@ -95,89 +92,18 @@ func writeGitFile(path string) error {
 	return nil
 }
 
-// worktrees is where docker ralph creates linked worktrees, below the main one.
-const worktrees = ".worktrees"
-
-// masked returns the directories in the worktree that lead to the user's git directory
-// by another way than .git: other worktrees, whose .git files an agent could change,
-// and git directories. The directory for worktrees is always one of them, for those to
-// come.
-func (r *Repo) masked() ([]string, error) {
-	all, err := r.nested()
-	if err != nil {
-		return nil, err
-	}
-	var masked []string
-	if r.git.GitDir == r.git.CommonDir {
-		dir := filepath.Join(r.git.Root, worktrees)
-		err := os.Mkdir(dir, 0o755)
-		if err == nil {
-			err = r.git.Owner.Chown(dir)
-		}
-		if info, statErr := os.Lstat(dir); statErr == nil && info.IsDir() && (err == nil || os.IsExist(err)) {
-			masked = append(masked, dir)
-		}
-	}
-	for _, path := range all {
-		if within(path, masked) {
-			continue
-		}
-		if err := r.checkPath(path); err != nil {
-			return nil, err
-		}
-		masked = append(masked, path)
-	}
-	return masked, nil
-}
-
-// nested returns the git directories and the other worktrees of the repository that
-// are in this worktree.
-func (r *Repo) nested() ([]string, error) {
-	linked, err := gitrepo.LinkedWorktrees(r.git.CommonDir)
-	if err != nil {
-		return nil, fmt.Errorf("listing worktrees: %w", err)
-	}
-	all := append([]string{r.git.GitDir, r.git.CommonDir}, slices.Sorted(maps.Values(linked))...)
-	if dir, name := filepath.Split(r.git.CommonDir); name == ".git" {
-		all = append(all, filepath.Clean(dir)) // the main worktree
-	}
-	return slices.DeleteFunc(all, func(path string) bool {
-		rel, err := filepath.Rel(r.git.Root, path)
-		return err != nil || rel == "." || rel == ".git" || !filepath.IsLocal(rel) || !exists(path)
-	}), nil
-}
-
-// within reports whether a path is one of the directories, or in one.
-func within(path string, dirs []string) bool {
-	return slices.ContainsFunc(dirs, func(dir string) bool {
-		return path == dir || strings.HasPrefix(path, dir+string(filepath.Separator))
-	})
-}
-
-// checkPath refuses links on the path of a nested worktree: an agent could have made
-// them, and something else would be mounted.
-func (r *Repo) checkPath(path string) error {
-	for dir := path; dir != r.git.Root; dir = filepath.Dir(dir) {
-		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-			return hint.Wrap(fmt.Errorf("masking the nested worktree %s: %s is not a directory", path, dir),
-				"remove the link, or the worktree with %q", "git worktree prune")
-		}
-	}
-	return nil
-}
-
 // checkMasked refuses a sandbox that sees another worktree, because it could change
 // the .git file there.
 func (r *Repo) checkMasked(st state) error {
 	if r.clone {
 		return nil
 	}
-	all, err := r.nested()
+	all, err := mask.Nested(r.git)
 	if err != nil {
 		return err
 	}
 	for _, path := range all {
-		if !within(path, st.Masked) {
+		if !mask.Within(path, st.Masked) {
 			return hint.Wrap(fmt.Errorf("the nested worktree %s was added after the sandbox was created", path),
 				"recreate the sandbox with --recreate, or move the worktree with %q", "git worktree move")
 		}
@@ -197,30 +123,4 @@ func (r *Repo) saveMasked(ctx context.Context, masked []string) error {
 	}
 	st.Masked = masked
 	return r.save(st)
-}
-
-// anchored returns the directories between the worktree and those masked: something
-// else could be put in their place if they were renamed.
-func anchored(root string, masked []string) []string {
-	var between []string
-	for _, path := range masked {
-		for dir := filepath.Dir(path); dir != root; dir = filepath.Dir(dir) {
-			if !slices.Contains(between, dir) {
-				between = append(between, dir)
-			}
-		}
-	}
-	return between
-}
-
-// otherSpellings returns the spellings of .git that are the same file.
-func otherSpellings(dotGit string, info os.FileInfo) []string {
-	var same []string
-	for _, name := range []string{".giT", ".gIt", ".gIT", ".Git", ".GiT", ".GIt", ".GIT"} {
-		path := filepath.Join(filepath.Dir(dotGit), name)
-		if other, err := os.Lstat(path); err == nil && os.SameFile(info, other) {
-			same = append(same, path)
-		}
-	}
-	return same
 }

@@ -36,7 +36,7 @@ func TestRootKeepsTheOwnerOfFiles(t *testing.T) {
 	tip := w.commit("a.txt", "x\n")
 	assert.Equal(t, w.fetch().Commits, 1)
 	assert.Equal(t, w.tip("main"), tip)
-	for _, dir := range []string{".git", worktrees} {
+	for _, dir := range []string{".git", ".worktrees"} {
 		assert.NilError(t, filepath.WalkDir(filepath.Join(w.root, dir), func(path string, entry fs.DirEntry, err error) error {
 			assert.NilError(t, err)
 			info, err := entry.Info()
