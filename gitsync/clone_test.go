@@ -406,3 +406,33 @@ func TestCloneWithChanges(t *testing.T) {
 	assert.Equal(t, len(c.push().Sent), 0)
 	assert.Equal(t, c.inSandbox("cat a.txt; git show stash:a.txt; git status --porcelain"), "a\nagent")
 }
+
+// Filters of the sandbox are the agent's: they run neither when its files change nor when
+// they are saved.
+func TestCloneRunsNoFilters(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.repo = c.repo.WithChanges()
+	c.write(".gitattributes", "*.txt filter=x\n")
+	c.git("add", "-A")
+	c.git("commit", "-qm", "attributes")
+	c.push()
+	ran := filepath.Join(c.dir, "ran")
+	for _, kind := range []string{"clean", "smudge", "process"} {
+		c.inSandbox("git config filter.x." + kind + " 'touch " + ran + "; exit 1'")
+	}
+	c.inSandbox("git config filter.x.required true")
+	c.write("b.txt", "user's\n")
+	c.push()
+	c.inSandbox("echo agent > b.txt; echo agent > a.txt; echo new > new.txt")
+	c.write("a.txt", "user's\n")
+	c.git("commit", "-qm", "user", "a.txt")
+	c.git("checkout", "-q", "b.txt")
+	c.push()
+	c.inSandbox("echo agent > a.txt")
+	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
+	c.fetch()
+	assert.Equal(t, c.git("show", c.repo.Prefix()+"/"+refname.Stash+":a.txt"), "agent")
+	_, err := os.Stat(ran)
+	assert.Assert(t, os.IsNotExist(err))
+}

@@ -16,9 +16,13 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 )
 
-// plainGit keeps an agent's git settings from breaking a script. It is not a security
-// measure: the agent controls everything in the sandbox.
-const plainGit = `git() { command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.pager=cat "$@"; }
+// plainGit keeps an agent's git settings, and filters such as Git LFS, from breaking a
+// script. It is not a security measure: the agent controls everything in the sandbox.
+const plainGit = `filters=$(command git config --name-only --get-regexp '^filter\..*\.(clean|smudge|process|required)$' 2>/dev/null)
+git() {
+	for f in $filters; do case $f in *.required) set -- -c "$f=false" "$@" ;; *) set -- -c "$f=" "$@" ;; esac; done
+	command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.pager=cat "$@"
+}
 `
 
 // fetchScript lists the sandbox's refs and packs the commits that are new. Its input are
