@@ -36,6 +36,8 @@ const (
 	// BranchEnv names the branch that the worktree has on the host. An agent can have
 	// another one checked out when a loop begins.
 	BranchEnv = "RALPH_BRANCH"
+	// SubdirEnv is the subdirectory of the worktree in which a command runs, if the clone has it.
+	SubdirEnv = "RALPH_SUBDIR"
 	// LostEnv is the reason of a restart, for a loop that continues the log of one
 	// that died with its sandbox. Both have the same dispatch.
 	LostEnv = "RALPH_LOST"

@@ -49,10 +49,11 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 		AnyCode: r.opts.AnyCode,
 		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
 	}
+	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
 	if ready.Clone { // which may lack the subdirectory
 		p.Dir = filepath.ToSlash(ready.Root)
+		env = append(env, wire.SubdirEnv+"="+r.wt.Prefix)
 	}
-	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
 	p.Env = env
 	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
 	start := &starter{session: h, driver: r.Driver, command: command, name: ready.Name, grace: grace(r.Driver)}
