@@ -54,12 +54,12 @@ func TestClaudeGetsItsConfiguredArguments(t *testing.T) {
 }
 
 func TestTimeoutEndsTheAgent(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		res := w.ralph(t, "--timeout", "1s", "build").expect(t, 124)
 		assert.Check(t, is.Contains(res.stderr, "the run exceeded its time limit of 1s"))
 		w.waitForIdle(t)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		w.assertResumable(t)
 	})
 }

@@ -59,7 +59,7 @@ func TestBackgroundLoopCanBeFollowedAndReportsItsEnd(t *testing.T) {
 		assert.Equal(t, lines[len(lines)-1], sb.Name)
 		assert.Check(t, is.Contains(res.stderr, "ralph build is running in the background\nHint: follow it with \"docker ralph logs -f\", attach with \"docker ralph attach\""))
 
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		w.assertNotLeaked(t, "hush-hush")
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		attach := start(t, w.docker("ralph", "attach"))
@@ -68,7 +68,7 @@ func TestBackgroundLoopCanBeFollowedAndReportsItsEnd(t *testing.T) {
 		other := w.ralph(t, "plan", "--help").expect(t, 0)
 		assert.Check(t, is.Equal(other.stderr, ""))
 
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		assert.Check(t, is.Contains(follow.wait(t).expect(t, 0).stdout, "All tasks complete"))
 		assert.Check(t, is.Contains(attach.wait(t).expect(t, 0).stdout, "All tasks complete"))
 		end := w.loopEnd(t)
@@ -140,10 +140,10 @@ func TestBackgroundLoopConfirmsBeforeItDetaches(t *testing.T) {
 }
 
 func TestAttachAndDetachAgain(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		back := w.shell(t, "attach")
 		back.screen.WaitFor(t, "Mode:")
 		back.screen.WaitFor(t, "   $ test -e go")
@@ -158,20 +158,20 @@ func TestAttachAndDetachAgain(t *testing.T) {
 		back.screen.WaitFor(t, "Mode:")
 		back.press(t, "\x03")
 		back.screen.WaitFor(t, cleanupMessage)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		back.wait(t).expect(t, 130)
 		w.assertTerminalRestored(t)
-		assert.Equal(t, w.read(t, "signals"), "INT\n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "signals")), "INT\n")
 		assert.Equal(t, w.loopEnd(t).ExitCode, 130)
 		w.assertResumable(t)
 	})
 }
 
 func TestCtrlCTwiceEndsAnAttachedLoop(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		back := start(t, w.docker("ralph", "attach"))
 		back.stdout.WaitFor(t, "Mode:")
 		back.signalGroup(syscall.SIGINT)
@@ -179,7 +179,7 @@ func TestCtrlCTwiceEndsAnAttachedLoop(t *testing.T) {
 		back.signalGroup(syscall.SIGINT)
 		back.wait(t).expect(t, 130)
 		w.waitForIdle(t)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		w.assertResumable(t)
 	})
 }
@@ -205,7 +205,7 @@ func TestLostTerminalDetaches(t *testing.T) {
 func (w *world) loseTerminal(t *testing.T, lose func(build *terminal)) {
 	t.Helper()
 	build := w.shell(t, "build")
-	waitForFile(t, filepath.Join(w.repo, "begun"))
+	waitForFile(t, w.pathInside(t, "begun"))
 	build.screen.WaitFor(t, "task 1 of 1")
 	lose(build)
 	build.process.wait(t) // docker; the plugin may take a moment longer
@@ -215,7 +215,7 @@ func (w *world) loseTerminal(t *testing.T, lose func(build *terminal)) {
 	follow := start(t, w.docker("ralph", "logs", "-f"))
 	follow.stdout.WaitFor(t, "Mode:")
 	assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
-	w.write(t, filepath.Join(w.repo, "go"), "")
+	w.write(t, w.pathInside(t, "go"), "")
 	follow.wait(t).expect(t, 0)
 	res := back.wait(t)
 	if res.code != 0 { // the loop had ended before it attached
@@ -224,7 +224,7 @@ func (w *world) loseTerminal(t *testing.T, lose func(build *terminal)) {
 	end := w.loopEnd(t)
 	assert.Equal(t, end.ExitCode, 0, end.Error)
 	assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
-	_, err := os.Stat(filepath.Join(w.repo, "signals"))
+	_, err := os.Stat(w.pathInside(t, "signals"))
 	assert.Assert(t, os.IsNotExist(err))
 }
 
@@ -233,12 +233,12 @@ func TestSIGHUPToDockerAloneDetaches(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.signal(t, syscall.SIGHUP)
 		build.wait(t).expect(t, 128+int(syscall.SIGHUP))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
-		_, err := os.Stat(filepath.Join(w.repo, "signals"))
+		_, err := os.Stat(w.pathInside(t, "signals"))
 		assert.Assert(t, os.IsNotExist(err))
 	})
 }
@@ -252,10 +252,10 @@ func TestBackgroundLoopDeliversItsCommits(t *testing.T) {
 		}})
 		before := w.git(t, "rev-parse", "HEAD")
 		build := w.shell(t, "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.hangUp()
 		build.process.wait(t)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		end := w.loopEnd(t)
 		assert.Equal(t, end.ExitCode, 0, end.Error)
 		assert.Equal(t, w.git(t, "log", "--format=%s", before+"..HEAD"), "Commit late\nmade-late")
@@ -272,11 +272,11 @@ func TestBackgroundLoopRemovesItsOneTimeSandbox(t *testing.T) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		follow, attach := start(t, w.docker("ralph", "logs", "-f")), start(t, w.docker("ralph", "attach"))
 		follow.stdout.WaitFor(t, "Mode:")
 		attach.stdout.WaitFor(t, "Mode:")
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		follow.wait(t).expect(t, 0)
 		attach.wait(t).expect(t, 0)
 		assert.Equal(t, len(w.sandboxes(t)), 0)

@@ -100,7 +100,7 @@ func TestClaudePlansAndBuilds(t *testing.T) {
 // The real Claude Code runs into a rate limit, then delivers what does not
 // pass the checks, then repairs it.
 func TestClaudeContinuesAfterARateLimitAndAFailedCheck(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		api, url := w.serveModel(t, [][]modelapi.Turn{
 			{{Refusal: "This request would exceed your account's rate limit. Please try again in 1s."}},
@@ -173,7 +173,7 @@ func TestClaudeReleasesAnUnfinishedTask(t *testing.T) {
 // A key that the endpoint refuses ends the loop within seconds, with the variable
 // that holds it.
 func TestClaudeWithARejectedKeyEndsTheLoop(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		api, url := w.serveModel(t, [][]modelapi.Turn{{{Status: http.StatusUnauthorized, Refusal: "invalid x-api-key"}}})
 		w.setenv("ANTHROPIC_BASE_URL", url)
@@ -222,7 +222,7 @@ func TestClaudeIsInterrupted(t *testing.T) {
 		flags := []string{"--agent", "claude", "--base", base}
 		w.ok(t, append(flags, "task", "create", "shop/01", "Add one")...)
 		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build")...))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.signalGroup(syscall.SIGINT)
 		res := build.wait(t).expect(t, 130)
 		assert.Check(t, is.Contains(res.stdout, "Waiting for claude to finish cleanup... Press Ctrl+C again to force quit."))

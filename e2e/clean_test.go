@@ -22,24 +22,24 @@ import (
 // "stop" and "clean", and sandboxes whose worktree was removed.
 
 func TestStopLetsTheLoopFinishItsTask(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		next := slowTask()
 		next.ID = "untouched"
 		first := slowTask()
 		first.Priority, next.Priority = 1, 2
 		w.plan(t, first, next)
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		stop := start(t, w.docker("ralph", "stop"))
 		stop.stderr.WaitFor(t, `Asked "build" in `+w.sandbox(t).Name+" to stop after ")
 		build.stdout.WaitFor(t, "Stop requested: the loop ends after this run.")
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 0)
 		res := stop.wait(t).expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, `"build" has ended: stopped (exit code 0)`))
 		assert.Check(t, is.Contains(res.stderr, "Stopped the sandbox "+w.sandbox(t).Name))
 		assert.Assert(t, !w.sandbox(t).Running)
-		_, err := os.Stat(filepath.Join(w.repo, "signals"))
+		_, err := os.Stat(w.pathInside(t, "signals"))
 		assert.Assert(t, os.IsNotExist(err), "the agent was not disturbed")
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done", "untouched": "open"})
 	})
@@ -49,7 +49,7 @@ func TestStopNowEndsALoopWhoseCommandWasKilled(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		res := w.ralph(t, "stop", "--now").expect(t, 0)
@@ -57,7 +57,7 @@ func TestStopNowEndsALoopWhoseCommandWasKilled(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, `Ending "build" in `+sb.Name))
 		assert.Check(t, is.Contains(res.stderr, "Stopped the sandbox "+sb.Name))
 		assert.Assert(t, !sb.Running)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "open"})
 	})
 }
@@ -84,7 +84,7 @@ func TestStopNowFetchesCommits(t *testing.T) {
 		w.setenv("RALPH_GIT", "private")
 		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, "committed"))
+		waitForFile(t, w.pathInside(t, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		w.ralph(t, "stop", "--now").expect(t, 0)
@@ -147,7 +147,7 @@ func TestCleanKeepsASandboxInUse(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		res := w.ralph(t, "clean", "--force").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "another command is using it"))
 		build.signalGroup(syscall.SIGKILL)
@@ -155,7 +155,7 @@ func TestCleanKeepsASandboxInUse(t *testing.T) {
 		res = w.ralph(t, "clean", "--force").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "a command is still running in it"))
 		assert.Assert(t, w.sandbox(t).Running)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		w.waitForIdle(t)
 		w.ralph(t, "clean", "--force").expect(t, 0)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -173,7 +173,7 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 		for _, tree := range []*world{w, lost} {
 			tree.plan(t, unfetched)
 			build := start(t, tree.docker("ralph", "build", "-n", "1"))
-			waitForFile(t, filepath.Join(tree.repo, "committed"))
+			waitForFile(t, tree.pathInside(t, "committed"))
 			build.signalGroup(syscall.SIGKILL)
 			build.wait(t)
 		}
@@ -328,10 +328,10 @@ func TestStopEndsALoopThatWouldRestart(t *testing.T) {
 		name := w.sandbox(t).Name
 		for _, how := range []string{"kill", "pause"} {
 			w.ralph(t, "--detach", "build").expect(t, 0)
-			waitForFile(t, filepath.Join(w.repo, "begun"))
+			waitForFile(t, w.pathInside(t, "begun"))
 			run(t, w.docker(how, name)).expect(t, 0)
 			assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
-			assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
+			assert.NilError(t, os.Remove(w.pathInside(t, "begun")))
 			w.ralph(t, "stop", "--now").expect(t, 0)
 			assert.Check(t, !w.container(t).State.Running)
 			w.ralph(t, "task", "restore").expect(t, 0)

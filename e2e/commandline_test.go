@@ -65,7 +65,7 @@ func TestArgumentsArePassedVerbatim(t *testing.T) {
 
 // A command's stdout and stderr are passed through, and nothing is added.
 func TestOutputAndExitCodeArePassedThrough(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		for _, tc := range []struct {
 			args []string
@@ -85,7 +85,7 @@ func TestOutputAndExitCodeArePassedThrough(t *testing.T) {
 }
 
 func TestLargeInputAndOutput(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		var tasks []task
 		for i := range 3000 {
 			tasks = append(tasks, task{ID: fmt.Sprintf("t/%04d", i), Title: strings.Repeat("x", 60)})

@@ -103,10 +103,10 @@ var faults = []fault{
 		m.release(t)
 	}},
 	{name: "loop-killed", outside: func(t *testing.T, m *faultRun) {
-		m.inside(t, killScript("ralph [b]uild "))
+		m.script(t, killScript("ralph [b]uild "))
 	}, reason: "killed"},
 	{name: "agent-killed", outside: func(t *testing.T, m *faultRun) {
-		m.inside(t, killScript("[_]shell-agent"))
+		m.script(t, killScript("[_]shell-agent"))
 	}, reason: "137"},
 	{name: "plugin-killed", outside: func(t *testing.T, m *faultRun) {
 		m.build.signalGroup(syscall.SIGKILL)
@@ -144,33 +144,53 @@ func TestFaults(t *testing.T) {
 		// prerequisites of the next.
 		const worlds = 3
 		for n := range worlds {
+			var mine []fault
+			for i := n; i < len(rows); i += worlds {
+				mine = append(mine, rows[i])
+			}
 			t.Run(fmt.Sprint(e.Name, n+1), func(t *testing.T) {
 				t.Parallel()
-				var w *world
-				for i := n; i < len(rows); i += worlds {
-					if w == nil {
-						w = newFaultWorld(t, e)
-					}
-					if !t.Run(rows[i].name, func(t *testing.T) { w.runScenario(t, rows[i]) }) {
-						w = nil
-					}
-				}
+				runScenarios(t, mine, func() *world { return newWorld(t, e) })
 			})
+		}
+	}
+	t.Run("remote", func(t *testing.T) {
+		t.Parallel()
+		rows := slices.DeleteFunc(slices.Clone(faults), func(m fault) bool { return !slices.Contains(remoteFaults, m.name) })
+		runScenarios(t, rows, func() *world {
+			w, _ := newRemoteWorld(t, engineAfter(home, 1), transports[0])
+			return w
+		})
+	})
+}
+
+// remoteFaults are those of loops on a remote engine: git and the backlog are the clone's there, and
+// the sandbox is repaired through the connection.
+var remoteFaults = []string{"git-clean", "branch-deleted", "no-git-head", "index-lock", "loop-killed", "docker-kill", "plugin-killed"}
+
+// runScenarios runs the faults in one world after the other: the next one comes after a failure.
+func runScenarios(t *testing.T, rows []fault, next func() *world) {
+	var w *world
+	for _, row := range rows {
+		if w == nil {
+			w = next()
+			w.prepareForFaults(t)
+		}
+		if !t.Run(row.name, func(t *testing.T) { w.runScenario(t, row) }) {
+			w = nil
 		}
 	}
 }
 
-// newFaultWorld makes a world with default sandboxes and low limits.
-func newFaultWorld(t *testing.T, e engines.Engine) *world {
+// prepareForFaults has sandboxes as without any settings, but with low limits.
+func (w *world) prepareForFaults(t *testing.T) {
 	t.Helper()
-	w := newWorld(t, e)
 	w.useDefaults()
 	w.setenv("RALPH_MEMORY", "256m")
 	w.setenv("RALPH_PIDS", "128")
 	w.write(t, filepath.Join(w.repo, ".gitignore"), "/begun-*\n/go-*\n")
 	w.git(t, "add", "-A")
 	w.git(t, "commit", "-qm", "ignore")
-	return w
 }
 
 func (w *world) runScenario(t *testing.T, row fault) {
@@ -192,7 +212,7 @@ func (w *world) runScenario(t *testing.T, row fault) {
 	m.name, m.id = sb.Name, sb.ID
 	m.build = start(t, w.docker("ralph", "build"))
 	if row.outside != nil {
-		waitForFile(t, filepath.Join(w.repo, "begun-"+row.name))
+		waitForFile(t, w.pathInside(t, "begun-"+row.name))
 		row.outside(t, m)
 	}
 	res := m.build.wait(t)
@@ -224,10 +244,10 @@ func (m *faultRun) docker(t *testing.T, args ...string) {
 	run(t, m.world.docker(args...)).expect(t, 0)
 }
 
-// inside runs a script in the sandbox, as the agent's user.
-func (m *faultRun) inside(t *testing.T, script string) {
+// script runs a script in the sandbox, as the agent's user.
+func (m *faultRun) script(t *testing.T, script string) {
 	t.Helper()
-	m.docker(t, "exec", "-u", fmt.Sprintf("%d:%d", m.uid, m.gid), m.id, "sh", "-c", script)
+	m.docker(t, "exec", "-u", m.insideUser(), m.id, "sh", "-c", script)
 }
 
 // killScript kills the processes whose command line matches.
@@ -245,7 +265,7 @@ func breakGit(script string) func(t *testing.T, m *faultRun) {
 			}
 			return nil
 		})
-		m.inside(t, script+"; true") // a part of it is a mount
+		m.script(t, script+"; true") // a part of it is a mount
 		m.release(t)
 	}
 }
@@ -275,14 +295,14 @@ func breakBacklog(script string) func(t *testing.T, m *faultRun) {
 			return errors.New("no copy of the backlog after the first task")
 		})
 		// The command kills itself, too.
-		run(t, m.world.docker("exec", "-u", fmt.Sprintf("%d:%d", m.uid, m.gid), "-w", m.repo, m.id, "sh", "-c", script+"; kill -9 -1"))
+		run(t, m.world.docker("exec", "-u", m.insideUser(), "-w", m.repo, m.id, "sh", "-c", script+"; kill -9 -1"))
 	}
 }
 
 // release lets the waiting agent continue.
 func (m *faultRun) release(t *testing.T) {
 	t.Helper()
-	m.write(t, filepath.Join(m.repo, "go-"+m.fault.name), "")
+	m.write(t, m.pathInside(t, "go-"+m.fault.name), "")
 }
 
 // assertInvariants asserts what has to hold after each fault.

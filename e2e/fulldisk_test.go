@@ -38,7 +38,7 @@ var fullDisks = []fault{
 	// That of the engine, which has the private git directory.
 	{
 		name: "engine", step: "cat /dev/zero >.git/big", reason: "no space left on the file system of /", code: 1,
-		repair: func(t *testing.T, m *faultRun) { m.inside(t, "rm .git/big") },
+		repair: func(t *testing.T, m *faultRun) { m.pathInside(t, "rm .git/big") },
 	},
 }
 
@@ -49,7 +49,8 @@ func TestFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		skipOrFail(t, "only root can mount a small file system")
 	}
-	w := newFaultWorld(t, enginesFor(t)[0])
+	w := newWorld(t, enginesFor(t)[0])
+	w.prepareForFaults(t)
 	w.mountSmallDisk(t, w.repo)
 	w.ok(t, "task", "list")
 	w.ok(t, "stop")

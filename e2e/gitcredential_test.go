@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -69,6 +68,7 @@ func (w *world) hostRepository(t *testing.T, token string) (bare string, refused
 	authority := filepath.Join(w.dir, "authority.pem")
 	w.write(t, authority, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: host.Certificate().Raw})))
 	w.setenv("SSL_CERT_FILE", authority)
+	w.setenv("NO_PROXY", w.engine.Gateway) // where a remote engine is
 	w.setenv("HTTPS_PROXY", w.serve(t, tunnelTo(host.Listener.Addr().String())))
 	w.git(t, "remote", "set-url", "origin", "https://"+gitHost+"/"+w.slug+".git")
 	return bare, refused
@@ -104,7 +104,7 @@ func tunnelTo(address string) http.Handler {
 // git in a sandbox fetches with the user's token, and pushes if the user allows it,
 // without having the token.
 func TestGitTokenStaysOnTheHost(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	andRemote(t, withPrivateGit, func(t *testing.T, w *world) {
 		token := "ghp-stays-with-the-user-of-" + w.engine.Name
 		bare, refused := w.hostRepository(t, token)
 		// git's own store would be in the user's home, which is looked through.
@@ -160,19 +160,19 @@ func TestGitTokenStaysOnTheHost(t *testing.T) {
 		// go with the next.
 		by := regexp.MustCompile(`http://\S+:3129/git/`).FindString(seen) + w.slug + ".git"
 		asks := func() string {
-			answer := run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), sandbox.ID, "git", "-c", "http.proxy=", "ls-remote", by, "refs/heads/feature"))
+			answer := run(t, w.docker("exec", "-u", w.insideUser(), sandbox.ID, "git", "-c", "http.proxy=", "ls-remote", by, "refs/heads/feature"))
 			return answer.stdout + answer.stderr
 		}
 		assert.Check(t, is.Contains(asks(), "503"))
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "--git-token", "read", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		assert.Check(t, is.Contains(asks(), "refs/heads/feature"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		w.ok(t, "task", "list")
 		assert.Check(t, is.Contains(asks(), "refs/heads/feature"), "its agent still works")
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		eventually(t, func() error {
 			w.ok(t, "task", "list")
 			if got := asks(); !strings.Contains(got, "503") {
@@ -312,9 +312,9 @@ func TestSignedCommits(t *testing.T) {
 			"rm -f begun go c.txt; git config user.name >/dev/null; git -c commit.gpgSign=false commit -qam 'Unsigned' --allow-empty",
 		}})
 		build := start(t, w.docker("ralph", "--sign", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		run(t, w.named("ssh-add", "-q", "-D")).expect(t, 0)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t)
 		assert.Check(t, is.Contains(w.read(t, "failed.txt"), "your ssh-agent did not sign"))
 

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +45,7 @@ func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 		assert.Check(t, is.Contains(build.stderr, "commits stay in the sandbox "+kept.Name+": "))
 		assert.Check(t, !strings.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 
-		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), kept.ID, "git", "-C", w.repo, "reset", "-q", "--soft", "good")).expect(t, 0)
+		run(t, w.docker("exec", "-u", w.insideUser(), kept.ID, "git", "-C", w.repo, "reset", "-q", "--soft", "good")).expect(t, 0)
 		w.ok(t, "task", "list")
 		assert.Check(t, is.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 		assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -93,7 +92,7 @@ func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}},
 			task{ID: "b", Title: "Wait", Priority: 1, Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "2"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		// Commits of an agent that still works come after half a minute.
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			if last := w.git(t, "log", "-1", "--format=%s"); last != "Add a" {
@@ -101,7 +100,7 @@ func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
 			}
 			return poll.Success()
 		}, poll.WithTimeout(20*time.Second), poll.WithDelay(200*time.Millisecond))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 0)
 	})
 }
@@ -148,7 +147,7 @@ func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first", "the agent may amend it")
 
 		// The loop continues without its command, and so do its commits.
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		eventually(t, func() error {
 			w.ralph(t, "task", "list").expect(t, 0)
 			if st := w.statuses(t); st["a"] != "done" {
@@ -186,7 +185,7 @@ func TestDivergedBranchesAreReported(t *testing.T) {
 	withPrivateGit(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		w.write(t, filepath.Join(w.repo, "user.txt"), "u\n")
 		w.git(t, "add", "user.txt")
 		w.git(t, "commit", "-qm", "The user's")
@@ -241,7 +240,7 @@ func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
 			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm 'Add b' b.txt"}})
 		first := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		w.ralph(t, "build", "-n", "1").expect(t, 0)
 		assert.Assert(t, is.Contains(w.git(t, "log", "--format=%s"), "Add b"))
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")

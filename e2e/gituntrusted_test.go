@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,7 +98,7 @@ func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)
 		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}, {"clean", "--force"}} {
-			run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "rm -rf /opt/ralph-git/own/*")).expect(t, 0)
+			run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "sh", "-c", "rm -rf /opt/ralph-git/own/*")).expect(t, 0)
 			res := w.ralph(t, args...)
 			if args[0] == "task" {
 				assert.Check(t, is.Contains(res.stderr, "Hint: run the command again"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,7 +24,7 @@ func TestTerminalSizeIsForwarded(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		for _, size := range [][2]uint16{{24, 80}, {50, 132}, {10, 40}} {
 			assert.NilError(t, build.size(size[0], size[1]))
 			eventually(t, func() error {
@@ -33,7 +34,7 @@ func TestTerminalSizeIsForwarded(t *testing.T) {
 				return nil
 			})
 		}
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		w.assertScreen(t, build.wait(t).expect(t, 0).stdout, "build")
 		w.assertTerminalRestored(t)
 		logs := w.ok(t, "logs")
@@ -46,7 +47,7 @@ func TestTerminalSizeIsForwarded(t *testing.T) {
 // the sandbox. What keeps a microVM alive can have one too.
 func (w *world) sizeInside(t *testing.T) string {
 	t.Helper()
-	return run(t, w.docker("exec", "--user", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c",
+	return run(t, w.docker("exec", "--user", w.insideUser(), w.sandbox(t).ID, "sh", "-c",
 		`for f in /proc/[0-9]*/fd/0; do grep -q _hold ${f%/fd/0}/cmdline && continue; t=$(readlink $f) || continue; case $t in /dev/pts/*) stty -F $t size; exit;; esac; done`)).expect(t, 0).stdout
 }
 
@@ -67,18 +68,18 @@ var interrupts = []struct {
 }{
 	{"Ctrl+C", func(t *testing.T, w *world) {
 		build := w.shell(t, "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.press(t, "\x03")
 		build.screen.WaitFor(t, cleanupMessage)
-		waitForFile(t, filepath.Join(w.repo, "signals"))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		waitForFile(t, w.pathInside(t, "signals"))
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 130)
-		assert.Equal(t, w.read(t, "signals"), "INT\n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "signals")), "INT\n")
 		w.assertTerminalRestored(t)
 	}},
 	{"Ctrl+C twice", func(t *testing.T, w *world) {
 		build := w.shell(t, "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.press(t, "\x03")
 		build.screen.WaitFor(t, cleanupMessage)
 		build.press(t, "\x03")
@@ -91,12 +92,12 @@ var interrupts = []struct {
 	{"Ctrl+C with redirected output", func(t *testing.T, w *world) {
 		output := filepath.Join(w.dir, "output")
 		build := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph build >"+output+" 2>&1; exit $?"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.press(t, "\x03")
-		waitForFile(t, filepath.Join(w.repo, "signals"))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		waitForFile(t, w.pathInside(t, "signals"))
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 130)
-		assert.Equal(t, w.read(t, "signals"), "INT\n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "signals")), "INT\n")
 		assert.Equal(t, strings.Count(w.read(t, "../../output"), cleanupMessage), 1)
 	}},
 	// Without a terminal a signal comes to docker alone ("kill"), or to docker and the
@@ -112,13 +113,17 @@ var interrupts = []struct {
 // An interrupted loop leaves its sandbox running and its task open, and the next
 // loop does the task.
 func TestInterruptedLoopIsResumable(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	remotely := []string{"Ctrl+C", "SIGTERM to the group"} // the rest is the same there
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.ignoreMarkers(t)
 		w.plan(t, slowTask())
 		for _, tc := range interrupts {
+			if w.endpoint != nil && !slices.Contains(remotely, tc.name) {
+				continue
+			}
 			if !t.Run(tc.name, func(t *testing.T) {
 				tc.do(t, w)
-				w.write(t, filepath.Join(w.repo, "go"), "")
+				w.write(t, w.pathInside(t, "go"), "")
 				w.assertResumable(t)
 			}) {
 				return // the sandbox is not as the next one needs it
@@ -144,7 +149,7 @@ func (w *world) replan(t *testing.T, again task) {
 	w.ok(t, "task", "delete", again.ID)
 	w.plan(t, again)
 	for _, name := range []string{"begun", "go", "signals"} {
-		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, name)))
+		assert.NilError(t, os.RemoveAll(w.pathInside(t, name)))
 	}
 }
 
@@ -155,17 +160,17 @@ func (w *world) signalBuild(t *testing.T, sig syscall.Signal, group bool) {
 		t.Skipf("docker %d keeps a signal that comes to it alone to itself", shared.client)
 	}
 	build := start(t, w.docker("ralph", "build"))
-	waitForFile(t, filepath.Join(w.repo, "begun"))
+	waitForFile(t, w.pathInside(t, "begun"))
 	if group {
 		build.signalGroup(sig)
 	} else {
 		build.signal(t, sig)
 	}
-	waitForFile(t, filepath.Join(w.repo, "signals"))
+	waitForFile(t, w.pathInside(t, "signals"))
 	build.stdout.WaitFor(t, cleanupMessage)
-	w.write(t, filepath.Join(w.repo, "go"), "")
+	w.write(t, w.pathInside(t, "go"), "")
 	res := build.wait(t).expect(t, 130)
-	assert.Equal(t, w.read(t, "signals"), "INT\n")
+	assert.Equal(t, w.readFile(t, w.pathInside(t, "signals")), "INT\n")
 	assert.Equal(t, strings.Count(res.stdout, cleanupMessage), 1)
 	assert.Check(t, is.Contains(res.stdout, `To let a run finish its task instead, use "docker ralph stop".`))
 	assert.Equal(t, res.stderr, "")
@@ -175,11 +180,11 @@ func (w *world) signalBuild(t *testing.T, sig syscall.Signal, group bool) {
 func (w *world) killAgent(t *testing.T, signals ...syscall.Signal) {
 	t.Helper()
 	build := start(t, w.docker("ralph", "build"))
-	waitForFile(t, filepath.Join(w.repo, "begun"))
+	waitForFile(t, w.pathInside(t, "begun"))
 	for i, sig := range signals {
 		if i > 0 {
 			build.stdout.WaitFor(t, cleanupMessage)
-			waitForFile(t, filepath.Join(w.repo, "signals"))
+			waitForFile(t, w.pathInside(t, "signals"))
 		}
 		build.signalGroup(sig)
 	}
@@ -229,7 +234,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 		} {
 			w.write(t, filepath.Join(w.config, "config.json"), tc.config)
 			build := w.shell(t, "build")
-			waitForFile(t, filepath.Join(w.repo, "begun"))
+			waitForFile(t, w.pathInside(t, "begun"))
 			build.screen.WaitFor(t, "100 is a number")
 			build.press(t, tc.keys)
 			res := build.wait(t).expect(t, 0)
@@ -237,7 +242,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 			assert.Check(t, is.Contains(res.stdout, "Detached: ralph build continues in the sandbox"))
 
 			assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
-			w.write(t, filepath.Join(w.repo, "go"), "")
+			w.write(t, w.pathInside(t, "go"), "")
 			eventually(t, func() error {
 				if got := w.statuses(t)["loud"]; got != "done" {
 					return errors.New(got)
@@ -254,7 +259,7 @@ func TestSignalDuringSandboxCreation(t *testing.T) {
 		w.ignoreMarkers(t)
 		w.createUnrelatedMicroVM(t)
 		w.plan(t, slowTask())
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 			w.removeSandboxes(t)
 			build := start(t, w.docker("ralph", "build"))
@@ -268,7 +273,7 @@ func TestSignalDuringSandboxCreation(t *testing.T) {
 			assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 			assert.Equal(t, len(w.sandboxes(t)), 1, sig.String())
 			w.replan(t, slowTask())
-			w.write(t, filepath.Join(w.repo, "go"), "")
+			w.write(t, w.pathInside(t, "go"), "")
 		}
 	})
 }
@@ -320,17 +325,17 @@ func TestKilledPluginDoesNotInterruptTheLoop(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		id := w.sandbox(t).ID
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
 		assert.Equal(t, w.sandbox(t).ID, id)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		w.waitForIdle(t)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
-		_, err := os.Stat(filepath.Join(w.repo, "signals"))
+		_, err := os.Stat(w.pathInside(t, "signals"))
 		assert.Assert(t, os.IsNotExist(err))
 		assert.Check(t, is.Contains(w.ok(t, "build"), "All tasks complete"))
 	})

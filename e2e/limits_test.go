@@ -58,7 +58,7 @@ ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
 
 // When the kernel ends a run for lack of memory, the limit and a hint are printed.
 func TestMemoryLimitIsReported(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.configure(t, "[sandbox.resources]\nmemory = \"128m\"\n")
 		w.plan(t, task{ID: "a", Title: "Eat", Steps: []string{"tail /dev/zero"}})
 		res := w.ralph(t, "build", "-n", "1")
@@ -78,7 +78,7 @@ func TestNextLoopEndsProcessesOfAKilledOne(t *testing.T) {
 		first := start(t, w.docker("ralph", "build"))
 		waitForFile(t, w.repo+"/started")
 		shell := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "touch beside; until [ -e done ]; do sleep 0.05; done; exit 7"))
-		waitForFile(t, w.repo+"/beside")
+		waitForFile(t, w.pathInside(t, "beside"))
 		w.ok(t, "shell", "--", "sh", "-c", `kill -9 $(grep -lz '^build$' /proc/[0-9]*/cmdline | cut -d/ -f3 | head -n1)`)
 		first.wait(t)
 		w.ralph(t, "build").expect(t, 0)
@@ -118,19 +118,24 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 
 		// Another command works in it.
 		other := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch beside; read x <.ralph/done"))
-		waitForFile(t, w.repo+"/beside")
+		waitForFile(t, w.pathInside(t, "beside"))
 		fill()
 		res := w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, "sandbox "+name+" has reached its process limit (64), and another command is running in it\nHint: "))
-		w.write(t, w.repo+"/.ralph/done", "\n")
+		w.write(t, w.pathInside(t, ".ralph/done"), "\n")
 		other.wait(t).expect(t, 0)
 	})
 }
 
 func TestLimitsAreSetAndChanged(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
-		w.configure(t, initialLimits)
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
+		configure := func(toml string) {
+			w.configure(t, toml)
+			w.git(t, "add", "-A")
+			w.git(t, "commit", "-qm", "limits")
+		}
+		configure(initialLimits)
 		w.ok(t, "task", "create", "a", "Title")
 		first := w.container(t)
 		name := first.Name[1:]
@@ -144,7 +149,7 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 		assert.Equal(t, limits(), initial)
 
 		// Commands that start no agent use it as it is.
-		w.configure(t, otherLimits)
+		configure(otherLimits)
 		assert.Equal(t, w.ralph(t, "task", "list").expect(t, 0).stderr, "")
 		assert.Equal(t, limits(), initial)
 
@@ -156,11 +161,11 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 
 		// A command keeps its limits. Flags beat the file; the engine has fewer CPUs.
 		busy := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch beside; read x <.ralph/done"))
-		waitForFile(t, w.repo+"/beside")
+		waitForFile(t, w.pathInside(t, "beside"))
 		res = w.ralph(t, "--memory", "700m", "shell", "--", "true").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was not changed (memory from 640MiB to 700MiB): a command is running in it\n"))
 		assert.Equal(t, limits(), other)
-		w.write(t, w.repo+"/.ralph/done", "\n")
+		w.write(t, w.pathInside(t, ".ralph/done"), "\n")
 		busy.wait(t).expect(t, 0)
 		for _, said := range []string{"Changed the sandbox " + name + ": memory from 640MiB to 700MiB, cpus from 1 to 900\n", ""} {
 			res = w.ralph(t, "--memory", "700m", "--cpus", "900", "shell", "--", "true").expect(t, 0)

@@ -42,7 +42,7 @@ func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
 		w.plan(t, tickingTask())
 		w.configureFake(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(idle) })
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		sb := w.sandbox(t)
 		clients := processesWith("\x00"+sb.Name+"\x00", "\x00_dispatch\x00")
 		assert.Assert(t, len(clients) > 0)
@@ -57,7 +57,7 @@ func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
 		assert.Check(t, is.Regexp(`^Warning: "ralph build" is still running in the background in the sandbox `+sb.Name+`, since [0-9]{2}:[0-9]{2} \(.* ago\)\nHint: follow it with "docker ralph logs -f", attach with "docker ralph attach", stop it with "docker ralph stop `+sb.Name+`"\n$`, res.stderr))
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)
 
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		eventually(t, func() error {
 			if res := w.ralph(t, "task", "list").expect(t, 0); res.stderr != "" {
 				return errors.New(res.stderr)
@@ -259,12 +259,12 @@ func TestMicroVMNetworkPolicy(t *testing.T) {
 		}
 		w.plan(t, task{ID: "slow", Title: "Wait for go", Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		for target, want := range map[string]bool{"far.example:443": false, "github.com:443": true, "github.com:22": false, "go.dev:443": true} {
 			assert.Check(t, is.Equal(w.isAllowed(t, target), want), target)
 		}
 		w.isAllowed(t, "far.example:443")
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		res := build.wait(t).expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "blocked: far.example:443 ×2, allow with: docker ralph network allow far.example\n"))
 		assert.Check(t, is.Contains(res.stderr, "blocked: github.com:22 ×1, allow with: docker ralph network allow github.com:22\n"))

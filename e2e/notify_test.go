@@ -69,18 +69,18 @@ func webhook(t *testing.T) (url string, got func() received) {
 }
 
 func TestLoopNotifiesTheUser(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		url, posted := webhook(t)
 		out := filepath.Join(w.home, "notifications")
 		w.configureUser(t, fmt.Sprintf("[notify]\nwebhook = %q\ncommand = [\"sh\", \"-c\", \"cat >> ~/notifications\"]\n", url+"/?key=hush-hush"))
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"exit 3"}}, task{ID: "slow", Title: "Wait for go", Priority: 2, Steps: slowTask().Steps})
 		build := start(t, w.docker("ralph", "build", "--max-failures", "0", "--stall", "0"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		api, err := client.New(client.WithHost(w.engine.Host))
 		assert.NilError(t, err)
 		_, err = api.ContainerKill(t.Context(), w.sandbox(t).Name, client.ContainerKillOptions{Signal: "KILL"})
 		assert.NilError(t, err)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		res := build.wait(t)
 		assert.Check(t, res.code != 0)
 		assert.Check(t, !strings.Contains(res.stderr, "sending notifications"), res.stderr)

@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +30,7 @@ func (w *world) listed(t *testing.T, flags ...string) []manage.SandboxStatus {
 }
 
 func TestLsListsSandboxesAndLoops(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		assert.Equal(t, len(w.listed(t)), 0)
 		w.plan(t, slowTask())
 		idle := w.listed(t)
@@ -41,7 +40,7 @@ func TestLsListsSandboxesAndLoops(t *testing.T) {
 		assert.Assert(t, idle[0].Loop == nil && idle[0].Current && !idle[0].Gone)
 
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		eventually(t, func() error { // the loop notes now and then which task it is at
 			if l := w.listed(t)[0].Loop; l == nil || !l.Running || len(l.Tasks) == 0 {
 				return errors.New("no task is shown")
@@ -54,9 +53,9 @@ func TestLsListsSandboxesAndLoops(t *testing.T) {
 		assert.DeepEqual(t, loop.Tasks, []string{"slow"})
 		table := w.ok(t, "ls")
 		sb := w.sandbox(t)
-		assert.Assert(t, is.Regexp(`(?m)^NAME +SCOPE +DRIVER +AGENT +STATE +LOOP +WORKTREE +IMAGE$`, table))
-		assert.Assert(t, is.Regexp(`(?m)^`+sb.Name+` \(current\) +`+w.slug+`:main +`+w.driver+` +shell +running +build #1 slow for .+ +`+w.repo+` +\S+$`, table))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		assert.Assert(t, is.Regexp(`(?m)^NAME +SCOPE +DRIVER +(ENGINE +)?AGENT +STATE +LOOP +WORKTREE +IMAGE$`, table))
+		assert.Assert(t, is.Regexp(`(?m)^`+sb.Name+` \(current\) +`+w.slug+`:main +`+w.driver+` +(\S+ +)?shell +running +build #1 slow for .+ +`+w.repo+` +\S+$`, table))
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 0)
 
 		loop = w.listed(t)[0].Loop
@@ -97,7 +96,7 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 func TestLsShowsResourceUsage(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
-		run(t, w.docker("exec", "-u", fmt.Sprintf("%d:%d", w.uid, w.gid), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
+		run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
 		list := w.listed(t, "--size")
 		assert.Assert(t, list[0].Size != nil)
 		assert.Assert(t, *list[0].Size > 3000000 && *list[0].Size < 1<<30, "%d", *list[0].Size)
@@ -146,7 +145,7 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 }
 
 func TestLogs(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		res := w.ralph(t, "logs").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log in "+w.repo+"\nHint: start one with \"docker ralph build\""))
 		res = w.ralph(t, "logs", "--follow").expect(t, 1)
@@ -156,13 +155,13 @@ func TestLogs(t *testing.T) {
 		slow.Priority = 1
 		w.plan(t, task{ID: "a", Title: "Talk", Steps: []string{"echo word of a"}}, slow)
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		follow.stdout.WaitFor(t, "word of a")
 		so := w.ok(t, "logs")
 		assert.Check(t, is.Contains(so, "word of a"))
 		assert.Check(t, !strings.Contains(so, "All tasks complete"))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		printed := build.wait(t).expect(t, 0).stdout
 		followed := follow.wait(t).expect(t, 0)
 		assert.Check(t, is.Equal(followed.stderr, ""))
@@ -202,7 +201,7 @@ func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		follow.stdout.WaitFor(t, "Mode:")
 		build.signalGroup(syscall.SIGKILL) // or else it would start the loop again
@@ -218,13 +217,13 @@ func TestLogsFollowARestartedLoop(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		follow := start(t, w.docker("ralph", "logs", "-f"))
 		follow.stdout.WaitFor(t, "Mode:")
-		assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
+		assert.NilError(t, os.Remove(w.pathInside(t, "begun")))
 		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
-		waitForFile(t, filepath.Join(w.repo, "begun"))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		waitForFile(t, w.pathInside(t, "begun"))
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 0)
 		res := follow.wait(t).expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "All tasks complete"))

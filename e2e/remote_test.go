@@ -19,14 +19,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/containerd/errdefs"
-	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 	"golang.org/x/crypto/ssh"
 	"gotest.tools/v3/assert"
@@ -37,7 +34,7 @@ import (
 )
 
 // Remote engines: the test engines, reached by TLS and by a real SSH server over a slow link. They
-// share this machine's files, so remoteWorlds asserts that no container mounts any.
+// share this machine's files, so newRemoteWorld asserts that no container mounts any.
 
 // linkDelay is that of one direction: a round trip takes 50 ms.
 const linkDelay = 25 * time.Millisecond
@@ -49,78 +46,6 @@ type endpoint struct {
 	// server is a directory of the machine that has the engine. With SSH, the only directory on the
 	// PATH with a docker command is its bin.
 	server string
-}
-
-// transports are the ways to reach a remote engine.
-var transports = []struct {
-	name    string
-	connect func(w *world, t *testing.T) *slowlink.Link
-}{
-	{"tls", (*world).connectTLS},
-	{"ssh", (*world).connectSSH},
-}
-
-// remoteWorlds runs a test with remote engines, with a new world for each transport: on one engine by
-// TLS and on the other by SSH, or all four combinations for a test of onEveryEngine.
-func remoteWorlds(t *testing.T, test func(t *testing.T, w *world, link *slowlink.Link)) {
-	t.Helper()
-	t.Parallel()
-	on := enginesFor(t)
-	list := engines.List()
-	for i, transport := range transports {
-		each := on
-		if len(on) == 1 {
-			each = []engines.Engine{list[(slices.Index(list, on[0])+i)%len(list)]}
-		}
-		for _, e := range each {
-			t.Run(transport.name+"-"+e.Name, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t, e)
-				link := transport.connect(w, t)
-				t.Cleanup(func() { assertNoHostMounts(t, w) })
-				test(t, w, link)
-			})
-		}
-	}
-}
-
-// assertNoHostMounts asserts that no container of the world mounts a path of the engine's machine,
-// which on a real remote engine would not be the user's.
-func assertNoHostMounts(t *testing.T, w *world) {
-	t.Helper()
-	assert.Check(t, is.Len(hostMounts(t, w), 0))
-}
-
-// hostMounts returns the paths of the engine's machine that the world's containers mount, directly or
-// through a volume.
-func hostMounts(t *testing.T, w *world) []string {
-	t.Helper()
-	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
-	var paths []string
-	for _, c := range append(w.containers(t), w.helperContainers(t)...) {
-		res, err := api.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
-		if errdefs.IsNotFound(err) {
-			continue // removed meanwhile
-		}
-		assert.NilError(t, err)
-		for _, m := range res.Container.Mounts {
-			if m.Type != mount.TypeVolume {
-				if m.Type == mount.TypeBind {
-					paths = append(paths, m.Source)
-				}
-				continue
-			}
-			volume, err := api.VolumeInspect(ctx, m.Name, client.VolumeInspectOptions{})
-			if errdefs.IsNotFound(err) {
-				continue
-			}
-			assert.NilError(t, err)
-			if device := volume.Volume.Options["device"]; filepath.IsAbs(device) {
-				paths = append(paths, device)
-			}
-		}
-	}
-	return paths
 }
 
 // connectTLS has the world's commands use the engine by TCP and TLS with certificates of both sides.

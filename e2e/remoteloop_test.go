@@ -73,6 +73,12 @@ func TestRemoteLoop(t *testing.T) {
 		blocked := w.ralph(t, "shell", "--", "sh", "-c", "git ls-remote https://blocked.example/a/b.git").expect(t, 128)
 		assert.Check(t, is.Contains(blocked.stderr, "blocked.example"))
 		w.ok(t, "network", "ls")
+		name := w.sandbox(t).Name
+		used := w.ok(t, "system", "df", "-v")
+		for _, item := range []string{name, "ralph-git-" + name, "ralph-clone-" + name} {
+			assert.Check(t, is.Contains(used, " "+item+" "))
+		}
+		assert.Check(t, !strings.Contains(w.ok(t, "system", "prune", "--dry-run"), name))
 		assertNoHostMounts(t, w)
 
 		// Commands follow the sandbox without the context; another engine is an error.

@@ -372,10 +372,10 @@ func TestRootlessEngine(t *testing.T) {
 	assert.Equal(t, strings.Contains(anew.stderr, "Warning: this rootless engine cannot limit memory"), !limited)
 	w.plan(t, slowTask())
 	build := start(t, w.docker("ralph", "build", "-n", "1"))
-	waitForFile(t, filepath.Join(w.repo, "begun"))
+	waitForFile(t, w.pathInside(t, "begun"))
 	refused := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
 	assert.Check(t, is.Contains(refused.stderr, "a command is running in it"))
-	w.write(t, filepath.Join(w.repo, "go"), "")
+	w.write(t, w.pathInside(t, "go"), "")
 	build.wait(t).expect(t, 0)
 
 	checks := w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)

@@ -17,7 +17,7 @@ import (
 
 // At a terminal, the shell agent's own interface is a shell of the sandbox.
 func TestRunAtATerminal(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		tm := w.shell(t, "run")
 		tm.types(t, shortPrompt)
 		tm.types(t, "echo the $((6*7)) in $PWD; test -t 0 && test -t 1 && echo a terminal\r")
@@ -38,7 +38,7 @@ func TestRunAtATerminal(t *testing.T) {
 
 // Without a terminal the agent answers once.
 func TestRunWithoutATerminal(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		res := w.ralph(t, "run", "-p", "echo answer $((6*7)) >&2; test -t 1 || echo no terminal").expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "\nanswer 42\nno terminal\n\nDone.\n"))
 
@@ -80,7 +80,7 @@ func TestCtrlCEndsARun(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		// The terminal signals all processes at once.
 		tm := w.terminal(t, w.command("sh", "-c", "trap : INT; docker ralph run -p 'touch begun; sleep 600'; exit $?"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		tm.press(t, "\x03")
 		tm.wait(t).expect(t, 130)
 		w.waitForIdle(t)
@@ -89,10 +89,12 @@ func TestCtrlCEndsARun(t *testing.T) {
 
 // A shell is in the current folder, as the user, with what agents have.
 func TestShell(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.setenv("FROM_HOST", "given")
 		w.write(t, filepath.Join(w.repo, "below", "file"), "")
 		w.chown(t, w.repo)
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "below")
 		below := w.docker("ralph", "--env", "FROM_HOST", "shell", "--", "sh", "-c", `echo "$PWD $FROM_HOST $RALPH_SCOPE_BRANCH"; touch made; git config user.name; ralph task plan-status`)
 		below.Dir = filepath.Join(w.repo, "below")
 		assert.Equal(t, run(t, below).expect(t, 0).stdout,
@@ -134,7 +136,7 @@ func TestShellWithoutAnAgent(t *testing.T) {
 
 // Keys stay outside for run and shell as for loops, and commits arrive.
 func TestRunAndShellKeepKeysOutside(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.useDefaults()
 		const key = "sk-ant-e2e-stays-outside"
 		w.setenv("ANTHROPIC_API_KEY", key)

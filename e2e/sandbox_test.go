@@ -69,14 +69,14 @@ func TestSandboxInUseIsNotRecreated(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"touch begun; while ! test -e go; do sleep 0.05; done"}})
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		id := w.sandbox(t).ID
 
 		res := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
 
 		assert.Equal(t, w.sandbox(t).ID, id)
 		assert.Check(t, is.Contains(res.stderr, "a command is running in it"))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 	})
@@ -103,20 +103,20 @@ func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 		w.configure(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.signalGroup(syscall.SIGTERM)
 		build.wait(t).expect(t, 130)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 
-		assert.NilError(t, os.Remove(filepath.Join(w.repo, "begun")))
+		assert.NilError(t, os.Remove(w.pathInside(t, "begun")))
 		build = start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
 		assert.Equal(t, len(w.sandboxes(t)), 1, "it is at work")
 
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		eventually(t, func() error {
 			if status := w.statuses(t)["slow"]; status != "done" {
 				return errors.New(status)

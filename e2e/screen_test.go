@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -41,7 +40,7 @@ func (w *world) normalize(sent string) string {
 		{`TIME +`, "TIME  "}, // in columns, too
 		{`\bv?[0-9a-f]{7,64}\b`, "HASH"},
 		{`(Agent:  |deregistered )[0-9a-f]{4}\b`, "${1}AGENT"},
-		{fmt.Sprintf(`\b%d\b`, w.uid), "UID"},
+		{`\b` + w.insideUID() + `\b`, "UID"},
 	} {
 		sent = regexp.MustCompile(r.is).ReplaceAllString(sent, r.as)
 	}

@@ -89,9 +89,9 @@ func TestModelKeyIsOnlyInTheAgentsEnvironment(t *testing.T) {
 
 		for _, command := range []string{"plan", "build"} {
 			agent := start(t, w.docker(append(flags, command, "-n", "1")...))
-			waitForFile(t, filepath.Join(w.repo, "begun"))
+			waitForFile(t, w.pathInside(t, "begun"))
 			assert.Check(t, is.Contains(w.environments(t), "ANTHROPIC_API_KEY="+key))
-			w.write(t, filepath.Join(w.repo, "go"), "")
+			w.write(t, w.pathInside(t, "go"), "")
 			res := agent.wait(t).expect(t, 0)
 			assert.Equal(t, w.read(t, "key"), fmt.Sprintf("%d characters\n", len(key)), command)
 			assert.Check(t, !strings.Contains(res.stdout+res.stderr, key))
@@ -159,7 +159,7 @@ func (w *world) environments(t *testing.T) string {
 	if len(all) != 1 {
 		return ""
 	}
-	res := run(t, w.docker("exec", "--user", fmt.Sprintf("%d:%d", w.uid, w.gid), all[0].ID, "sh", "-c", `for e in /proc/[0-9]*/environ; do tr '\0' '\n' <$e; done 2>/dev/null; true`))
+	res := run(t, w.docker("exec", "--user", w.insideUser(), all[0].ID, "sh", "-c", `for e in /proc/[0-9]*/environ; do tr '\0' '\n' <$e; done 2>/dev/null; true`))
 	return res.stdout
 }
 
@@ -215,11 +215,11 @@ func TestMicroVMSecretsAreInNoCommandLineOrFile(t *testing.T) {
 
 		argvs := watchArgv(t, names...)
 		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build", "-n", "1")...))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		for _, value := range secrets {
 			assert.Check(t, noFileHolds(w.dir, value))
 		}
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		res := build.wait(t).expect(t, 0)
 		seen := argvs()
 

@@ -47,7 +47,7 @@ func TestSecretScanOfTheWorktree(t *testing.T) {
 
 // Commits with credentials stay in the sandbox until the user takes them.
 func TestSecretScanOfTheAgentsCommits(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	andRemote(t, withPrivateGit, func(t *testing.T, w *world) {
 		key := "AKIA" + "QYLPMN5HHHFPZAM2"
 		before := w.git(t, "rev-parse", "HEAD")
 		w.plan(t, task{ID: "a", Title: "Leak", Steps: []string{
@@ -128,13 +128,13 @@ func TestFailedSecretScanBlocks(t *testing.T) {
 		done := make(chan result, 1)
 		go func() { done <- w.ralph(t, "--cred-scan", "build", "-n", "1") }()
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
-			if _, err := os.Stat(filepath.Join(w.repo, "begun")); err != nil {
+			if _, err := os.Stat(w.pathInside(t, "begun")); err != nil {
 				return poll.Continue("the agent has not begun")
 			}
 			return poll.Success()
 		}, poll.WithTimeout(time.Minute))
 		hide.Store(true)
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		res = (<-done).expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "commits stay in the sandbox "))
 		assert.Check(t, is.Contains(res.stderr, "cannot be pulled: "))

@@ -177,7 +177,7 @@ clean up: ok
 // It works outside of repositories, and the user's own sandbox is none of its
 // business, whatever the environment says. Git need not know who the user is.
 func TestSelfTest(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.createUnrelatedMicroVM(t)
 		w.ok(t, "task", "create", "a", "Title")
 		own := w.sandbox(t)
@@ -190,7 +190,11 @@ func TestSelfTest(t *testing.T) {
 		for _, c := range checks {
 			assert.Check(t, c.Detail != "" && c.Failed == "" && c.Remedy == "" && c.Took > 0, "%+v", c)
 		}
-		assert.Check(t, is.Contains(named(t, checks, "engine").Detail, w.engine.Host))
+		host := w.engine.Host
+		if w.endpoint != nil {
+			host = w.endpoint.host
+		}
+		assert.Check(t, is.Contains(named(t, checks, "engine").Detail, host))
 		assert.Check(t, is.Contains(named(t, checks, "driver").Detail, w.driver))
 		assert.Check(t, is.Regexp(`^ralph-selftest-[a-z0-9]+-main$`, named(t, checks, "sandbox").Detail))
 		assert.Check(t, is.Regexp(fmt.Sprintf(`^[0-9a-f]{7,} belongs to %d:%d$`, w.uid, w.gid), named(t, checks, "commit").Detail))
@@ -319,22 +323,24 @@ func TestSelfTestInterrupted(t *testing.T) {
 
 // A new version of the plugin installs its ralph into existing and new sandboxes.
 func TestUpgradeReplacesRalphInTheSandbox(t *testing.T) {
-	t.Parallel()
-	engines.Each(t, func(t *testing.T, e engines.Engine) {
+	andRemote(t, func(t *testing.T, upgrade func(t *testing.T, w *world)) {
 		t.Parallel()
-		newer, err := shared.newer()
-		assert.NilError(t, err)
-		for _, driver := range []string{config.DriverContainer, microVMFor(e)} {
-			t.Run("the sandbox stays and gets the new ralph, "+driver, func(t *testing.T) {
-				t.Parallel()
-				upgradeSandbox(t, newDriverWorld(t, e, driver), newer)
-			})
-		}
-		t.Run("two users bring the same ralph at the same moment", func(t *testing.T) { installTwice(t, e, newer) })
-	})
+		engines.Each(t, func(t *testing.T, e engines.Engine) {
+			t.Parallel()
+			for _, driver := range []string{config.DriverContainer, microVMFor(e)} {
+				t.Run("the sandbox stays and gets the new ralph, "+driver, func(t *testing.T) {
+					t.Parallel()
+					upgrade(t, newDriverWorld(t, e, driver))
+				})
+			}
+			t.Run("two users bring the same ralph at the same moment", func(t *testing.T) { installTwice(t, e) })
+		})
+	}, upgradeSandbox)
 }
 
-func upgradeSandbox(t *testing.T, w *world, newer string) {
+func upgradeSandbox(t *testing.T, w *world) {
+	newer, err := shared.newer()
+	assert.NilError(t, err)
 	w.plan(t,
 		task{ID: "1", Title: "Before", Priority: 1, Steps: []string{"ralph version >before"}},
 		task{ID: "2", Title: "After", Priority: 2, Steps: []string{"ralph version >after"}},
@@ -355,7 +361,9 @@ func upgradeSandbox(t *testing.T, w *world, newer string) {
 	assert.Equal(t, w.sandbox(t).ID, sandbox.ID)
 }
 
-func installTwice(t *testing.T, e engines.Engine, newer string) {
+func installTwice(t *testing.T, e engines.Engine) {
+	newer, err := shared.newer()
+	assert.NilError(t, err)
 	one, two := newWorld(t, e), newWorld(t, e)
 	one.install(t, newer)
 	two.install(t, newer)

@@ -23,20 +23,18 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
 // A loop that is disturbed at random moments.
 
 var (
-	soakTime = flag.Duration("soak", 45*time.Second, "how long TestSoak disturbs its loop, which is then left alone until all is done")
-	soakSeed = flag.Uint64("soak.seed", 1, "what happens in TestSoak and in which order; 0 chooses a seed, which is printed")
+	soakTime = flag.Duration("soak", 0, "how long TestSoak and TestRemoteSoak disturb their loops, which are then left alone until all is done; 0 for 45 and 10 seconds")
+	soakSeed = flag.Uint64("soak.seed", 1, "what happens in these tests and in which order; 0 chooses a seed, which is printed")
 )
 
 const (
-	soakTasks = 50
-	// soakPause is the mean time between two disturbances from outside.
-	soakPause = 800 * time.Millisecond
 	// soakPerTask is how much befalls each task from its agents in a minute: more than
 	// there is time for.
 	soakPerTask = 4
@@ -44,12 +42,20 @@ const (
 	soakLimit = 3 * time.Minute
 )
 
-// soak is a loop that is disturbed, on its own engine.
+// soak is a loop that is disturbed.
 type soak struct {
-	t        *testing.T
-	w        *world
-	engine   *ownEngine
-	api      *client.Client
+	t            *testing.T
+	w            *world
+	engine       *ownEngine     // of TestSoak
+	link         *slowlink.Link // of TestRemoteSoak
+	linkMu       sync.Mutex     // held while connections are interrupted
+	logins       string         // where ssh has its sockets
+	api          *client.Client
+	lasts        time.Duration
+	pause        time.Duration // the mean one between two disturbances from outside
+	agentFaults  []agentFault
+	disturbances []disturbance
+
 	name     string // of the sandbox
 	cache    string // folder on the host that no disturbance reaches: GOCACHE in the sandbox
 	rnd      *rand.Rand
@@ -64,6 +70,7 @@ type soak struct {
 	build    *process // that runs now; nil if none does
 	notes    []string // what happened, and what commands said
 	restores int      // of the backlog from copies on the host
+	builds   int      // that ended before their loop
 }
 
 // TestSoak disturbs a loop at random moments: by its agents and from outside, the
@@ -72,22 +79,39 @@ type soak struct {
 // doing when one comes is not.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	seed := cmp.Or(*soakSeed, rand.Uint64())
 	e := newOwnEngine(t, enginesFor(t)[0])
 	s := &soak{
-		t: t, w: newFaultWorld(t, e.Engine), engine: e, api: e.Client(t),
-		rnd: rand.New(rand.NewPCG(seed, seed)), faults: map[string][][]agentFault{}, counts: map[string]int{},
+		t: t, w: newWorld(t, e.Engine), engine: e, api: e.Client(t), lasts: cmp.Or(*soakTime, 45*time.Second), pause: 800 * time.Millisecond,
+		agentFaults: agentFaults, disturbances: disturbances,
 	}
+	if e.Name == "debian2" {
+		// Docker 20.10 that starts a process in the same moment never answers again.
+		s.disturbances = slices.DeleteFunc(slices.Clone(disturbances), func(d disturbance) bool { return d.name == pausedFault })
+	}
+	s.run(50)
+}
+
+// run disturbs a loop with so many tasks, and asserts that each is done once.
+func (s *soak) run(tasks int) {
+	t := s.t
+	t.Helper()
+	seed := cmp.Or(*soakSeed, rand.Uint64())
+	s.rnd, s.faults, s.counts = rand.New(rand.NewPCG(seed, seed)), map[string][][]agentFault{}, map[string]int{}
 	t.Cleanup(func() {
 		if t.Failed() && !testing.Verbose() { // or else it was logged when it happened
-			t.Logf("repeat with -soak %s -soak.seed %d\n%s", *soakTime, seed, strings.Join(s.notes, "\n"))
+			t.Logf("repeat with -soak %s -soak.seed %d\n%s", s.lasts, seed, strings.Join(s.notes, "\n"))
 		}
 	})
-	began := time.Now()
+	s.w.prepareForFaults(t)
 	s.w.setenv("RALPH_MAX_FAILURES", "0")
-	s.plan()
+	s.w.ok(t, "shell", "--", "true") // it takes longer to create the sandbox than to use it
+	began := time.Now()
+	s.plan(tasks)
 	s.name = s.w.sandbox(t).Name
 	s.findCache()
+	if s.link != nil {
+		s.publishCommits()
+	}
 
 	ctx, cancel := context.WithDeadline(t.Context(), s.end)
 	defer cancel()
@@ -116,10 +140,10 @@ func TestSoak(t *testing.T) {
 
 // plan makes tasks that each make a file and commit it. In its first runs a task
 // suffers something else before, as long as the disturbances last.
-func (s *soak) plan() {
-	s.end = time.Now().Add(*soakTime)
-	each := soakPerTask * max(1, int(soakTime.Minutes()))
-	for i := range soakTasks {
+func (s *soak) plan(tasks int) {
+	s.end = time.Now().Add(s.lasts)
+	each := soakPerTask * max(1, int(s.lasts.Minutes()))
+	for i := range tasks {
 		id := fmt.Sprintf("t%02d", i)
 		var cases strings.Builder
 		for n := range each {
@@ -139,7 +163,7 @@ func (s *soak) plan() {
 // end with its loop, which has no time to repair anything.
 func (s *soak) drawRun() (run []agentFault, step string) {
 	for {
-		m := agentFaults[draw(s.rnd, agentFaults, func(m agentFault) int { return m.weight })]
+		m := s.agentFaults[draw(s.rnd, s.agentFaults, func(m agentFault) int { return m.weight })]
 		run, step = append(run, m), step+m.step
 		switch {
 		case m.last || len(run) == 2:
@@ -156,21 +180,17 @@ func (s *soak) drawRun() (run []agentFault, step string) {
 func (s *soak) findCache() {
 	res, err := s.api.VolumeInspect(s.t.Context(), container.CacheVolume(s.w.repo), client.VolumeInspectOptions{})
 	assert.NilError(s.t, err)
-	s.cache = filepath.Join(res.Volume.Mountpoint, fmt.Sprint(s.w.uid), "go", "build")
+	s.cache = filepath.Join(res.Volume.Mountpoint, s.w.insideUID(), "go", "build")
 }
 
 // disturb does one thing after the other.
 func (s *soak) disturb(ctx context.Context) {
-	possible := slices.DeleteFunc(slices.Clone(disturbances), func(d disturbance) bool {
-		// Docker 20.10 that starts a process in the same moment never answers again.
-		return d.name == pausedFault && s.engine.Name == "debian2"
-	})
 	for n := 1; ; n++ {
-		d := possible[draw(s.rnd, possible, func(d disturbance) int { return d.weight })]
+		d := s.disturbances[draw(s.rnd, s.disturbances, func(d disturbance) int { return d.weight })]
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Duration(s.rnd.Int64N(2 * int64(soakPause)))):
+		case <-time.After(time.Duration(s.rnd.Int64N(2 * int64(s.pause)))):
 		}
 		s.logf("%d: %s", n, d.name)
 		s.counts[d.name]++
@@ -200,12 +220,14 @@ func (s *soak) buildOnce() bool {
 	cmd := s.w.docker("ralph", "build")
 	cmd.Stdout, cmd.Stderr = &said, &said
 	s.engineMu.RLock() // without an engine it would end at once, again and again
+	s.linkMu.Lock()
 	build := start(s.t, cmd)
+	s.linkMu.Unlock()
 	s.engineMu.RUnlock()
 	s.setBuild(build)
 	select {
 	case <-build.done:
-	case <-time.After(soakLimit + *soakTime):
+	case <-time.After(soakLimit + s.lasts):
 		s.logf("build takes too long and is killed")
 		build.signalGroup(syscall.SIGKILL)
 		<-build.done
@@ -213,8 +235,8 @@ func (s *soak) buildOnce() bool {
 	s.setBuild(nil)
 	out := said.String()
 	s.logf("build ended with exit code %d\n%s", build.code, out)
-	if build.code > 128 || strings.Contains(out, "running in the background") {
-		s.docker("ralph", "stop", "--now") // the loop may go on alone
+	if build.code > 128 || strings.Contains(out, "running in the background") || strings.Contains(out, "continues in the sandbox") {
+		s.leaveNoLoop() // it may go on alone
 	}
 	s.restores += strings.Count(out, "restored it from the copy of ")
 	if build.code == 128+int(syscall.SIGKILL) {
@@ -224,12 +246,27 @@ func (s *soak) buildOnce() bool {
 		s.restores++
 		s.docker("ralph", "task", "restore")
 	}
+	if s.link != nil && strings.Contains(out, "your branch and the sandbox's have diverged") { // an agent has amended a commit
+		s.logf("%s", run(s.t, s.w.command("git", "reset", "--hard", "refs/ralph/"+s.name+"/main")).stderr)
+	}
 	return build.code == 0 && strings.Contains(out, "All tasks complete")
+}
+
+// leaveNoLoop ends a loop that goes on without its command, or waits for its end.
+func (s *soak) leaveNoLoop() {
+	if s.link != nil {
+		s.linkMu.Lock()
+		defer s.linkMu.Unlock()
+		if s.builds++; s.builds%2 == 0 {
+			s.docker("ralph", "attach")
+		}
+	}
+	s.docker("ralph", "stop", "--now")
 }
 
 // unblock gives tasks another chance that have failed three times in a row.
 func (s *soak) unblock() {
-	s.docker("exec", "-u", fmt.Sprintf("%d:%d", s.w.uid, s.w.gid), "-w", s.w.repo, s.name, "sh", "-c", "for id in $(ralph task list --markdown | awk '/^id: / { id = $2 } /^status: blocked/ { print id }'); do ralph task update $id --status open; done")
+	s.docker("exec", "-u", s.w.insideUser(), "-w", s.w.repo, s.name, "sh", "-c", "for id in $(ralph task list --markdown | awk '/^id: / { id = $2 } /^status: blocked/ { print id }'); do ralph task update $id --status open; done")
 }
 
 func (s *soak) setBuild(p *process) {

@@ -41,7 +41,7 @@ func (w *world) waitForActivity(t *testing.T, want manage.Activity) manage.Sandb
 }
 
 func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		assert.Equal(t, w.status(t).Activity, manage.Idle)
 		assert.Check(t, is.Contains(w.ok(t, "status"), ": none\n"))
 		w.ok(t, "worktree", "add", "x")
@@ -56,7 +56,7 @@ func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
 		watch := start(t, w.docker("ralph", "status", "--watch", "--format", "{{.Activity}} {{.Task}}"))
 		watch.stdout.WaitFor(t, "idle")
 		build := start(t, w.docker("ralph", "build", "--max-tokens", "5_000_000"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 
 		eventually(t, func() error {
 			if s := w.status(t); s.Loop == nil || s.Loop.Title == "" || s.Loop.Counts.Active != 1 {
@@ -77,7 +77,7 @@ func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
 		assert.Check(t, is.Contains(w.ok(t, "status"), "Task       slow: Wait for go\n"))
 		watch.stdout.WaitFor(t, "working slow")
 
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t).expect(t, 0)
 		s = w.waitForActivity(t, manage.Ended)
 		assert.Equal(t, s.Loop.Stop, "complete")
@@ -114,7 +114,7 @@ func TestTopShowsAndStopsLoops(t *testing.T) {
 		slow.Steps = append([]string{"echo hello from the loop"}, slow.Steps...)
 		w.plan(t, slow)
 		w.ok(t, "--detach", "build")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 		res := w.ralph(t, "top").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Hint: list sandboxes with \"docker ralph ls --all --watch\""))
 
@@ -132,8 +132,8 @@ func TestTopShowsAndStopsLoops(t *testing.T) {
 		top.press(t, "s")
 		top.screen.WaitFor(t, "after its current run? [y/N]")
 		top.press(t, "y")
-		waitForFile(t, filepath.Join(w.repo, "begun"))
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		waitForFile(t, w.pathInside(t, "begun"))
+		w.write(t, w.pathInside(t, "go"), "")
 		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
 		eventually(t, func() error {
 			if s := w.status(t); s.State != "stopped" {

@@ -19,13 +19,13 @@ import (
 
 // A loop works on other tasks while one waits for an answer, and then on that one.
 func TestQuestionsAreAnsweredWhileTheLoopRuns(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		const question = `ralph task show paint | grep -q "^ *Answer: blue" || { ralph task ask paint "Which color?" --option red --option blue; exit 1; }`
 		slow := slowTask()
 		slow.Priority = 1
 		w.plan(t, task{ID: "paint", Title: "Paint it", Steps: []string{question, "echo blue > color"}}, slow)
 		loop := start(t, w.docker("ralph", "build"))
-		waitForFile(t, filepath.Join(w.repo, "begun"))
+		waitForFile(t, w.pathInside(t, "begun"))
 
 		var open []manage.SandboxQuestion
 		res := w.ralph(t, "questions", "--all", "--format", "json").expect(t, 0)
@@ -46,7 +46,7 @@ func TestQuestionsAreAnsweredWhileTheLoopRuns(t *testing.T) {
 		assert.Equal(t, w.ok(t, "questions", "--format", "json"), "[]\n")
 		w.ralph(t, "answer", "paint", "red").expect(t, 1)
 
-		w.write(t, filepath.Join(w.repo, "go"), "")
+		w.write(t, w.pathInside(t, "go"), "")
 		loop.wait(t).expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"paint": "done", "slow": "done"})
 	})
@@ -69,7 +69,7 @@ func TestQuestionsOfStoppedSandboxesAreListed(t *testing.T) {
 }
 
 func TestTasksAreEditedOnTheHost(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Old title", "-s", `["one"]`)
 		res := w.ralph(t, "task", "edit", "a").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "starting an editor: no terminal"))

@@ -57,10 +57,21 @@ func enginesFor(t *testing.T) []engines.Engine {
 	if len(all) == 1 || slices.Contains(onEveryEngine, name) {
 		return all
 	}
+	i := (hashOf(name) >> 1) % len(all)
+	return all[i : i+1]
+}
+
+// hashOf chooses where a test runs.
+func hashOf(name string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // a hash takes everything
-	i := int(h.Sum32()>>1) % len(all)
-	return all[i : i+1]
+	return int(h.Sum32())
+}
+
+// engineAfter returns the engine that is n engines after another one in the list.
+func engineAfter(e engines.Engine, n int) engines.Engine {
+	list := engines.List()
+	return list[(slices.Index(list, e)+n)%len(list)]
 }
 
 // target is an engine and a driver.
@@ -86,8 +97,7 @@ func targets(t *testing.T) []target {
 		return all
 	}
 	// The other engine's, so that both programs and both engines have their share.
-	list := engines.List()
-	other := list[(slices.Index(list, on[0])+1)%len(list)]
+	other := engineAfter(on[0], 1)
 	return append(all, target{other, microVMFor(other)})
 }
 

@@ -51,7 +51,7 @@ func (w *world) worktreeStatuses(t *testing.T) map[string]worktreeStatus {
 // A worktree is created, built in, listed, kept while it has unmerged commits, and
 // removed with its sandbox.
 func TestWorktreeLifecycle(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	andRemote(t, withPrivateGit, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
 		assert.Equal(t, w.ok(t, "worktree", "add", "x", "--branch-name", "feature/x"), x.repo+"\n")
 		x.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})

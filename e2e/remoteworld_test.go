@@ -1,0 +1,149 @@
+//go:build unix
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
+)
+
+// Tests that are run with remote engines.
+
+// transport is a way to reach a remote engine.
+type transport struct {
+	name    string
+	connect func(w *world, t *testing.T) *slowlink.Link
+}
+
+var transports = []transport{
+	{"tls", (*world).connectTLS},
+	{"ssh", (*world).connectSSH},
+}
+
+// remoteWorlds runs a test with remote engines, with a new world for each transport: on one engine by
+// TLS and on the other by SSH, or all four combinations for a test of onEveryEngine.
+func remoteWorlds(t *testing.T, test func(t *testing.T, w *world, link *slowlink.Link)) {
+	t.Helper()
+	t.Parallel()
+	on := enginesFor(t)
+	for i, transport := range transports {
+		each := on
+		if len(on) == 1 {
+			each = []engines.Engine{engineAfter(on[0], i)}
+		}
+		for _, e := range each {
+			t.Run(transport.name+"-"+e.Name, func(t *testing.T) {
+				t.Parallel()
+				w, link := newRemoteWorld(t, e, transport)
+				test(t, w, link)
+			})
+		}
+	}
+}
+
+// andRemote runs a test as it is run elsewhere, and with a clone on a remote engine: on an
+// engine that it does not run on otherwise, if there is one, by TLS or SSH.
+func andRemote(t *testing.T, elsewhere func(t *testing.T, test func(t *testing.T, w *world)), test func(t *testing.T, w *world)) {
+	t.Helper()
+	elsewhere(t, test)
+	transport, e := transports[hashOf(t.Name())%len(transports)], engineAfter(enginesFor(t)[0], 1)
+	t.Run("remote-"+transport.name+"-"+e.Name, func(t *testing.T) {
+		t.Parallel()
+		w, _ := newRemoteWorld(t, e, transport)
+		w.setenv("RALPH_GIT", "private")
+		test(t, w)
+	})
+}
+
+// newRemoteWorld makes the world of a user of a remote engine.
+func newRemoteWorld(t *testing.T, e engines.Engine, by transport) (*world, *slowlink.Link) {
+	t.Helper()
+	w := newWorld(t, e)
+	link := by.connect(w, t)
+	t.Cleanup(func() { assertNoHostMounts(t, w) })
+	return w, link
+}
+
+// insideUID is the ID of the agent's user: yours, or always the same in a clone.
+func (w *world) insideUID() string {
+	if w.endpoint != nil {
+		return "1000"
+	}
+	return fmt.Sprint(w.uid)
+}
+
+// insideUser is the agent's user and group.
+func (w *world) insideUser() string {
+	if w.endpoint != nil {
+		return "1000:1000"
+	}
+	return fmt.Sprintf("%d:%d", w.uid, w.gid)
+}
+
+// pathInside returns the path of a file in the worktree as the sandbox has it: a clone is in a
+// volume on the engine's machine.
+func (w *world) pathInside(t *testing.T, name string) string {
+	t.Helper()
+	if w.endpoint == nil {
+		return filepath.Join(w.repo, name)
+	}
+	for _, c := range w.containers(t) {
+		if c.Labels[labelPrefix+"worktree"] == w.repo {
+			volume, err := w.engine.Client(t).VolumeInspect(t.Context(), "ralph-clone-"+c.Names[0][1:], client.VolumeInspectOptions{})
+			assert.NilError(t, err)
+			return filepath.Join(volume.Volume.Mountpoint, name)
+		}
+	}
+	t.Fatalf("%s has no sandbox", w.repo)
+	return ""
+}
+
+// assertNoHostMounts asserts that no container of the world mounts a path of the engine's machine,
+// which on a real remote engine would not be the user's.
+func assertNoHostMounts(t *testing.T, w *world) {
+	t.Helper()
+	assert.Check(t, is.Len(hostMounts(t, w), 0))
+}
+
+// hostMounts returns the paths of the engine's machine that the world's containers mount, directly or
+// through a volume.
+func hostMounts(t *testing.T, w *world) []string {
+	t.Helper()
+	ctx, api := context.WithoutCancel(t.Context()), w.engine.Client(t)
+	var paths []string
+	for _, c := range append(w.containers(t), w.helperContainers(t)...) {
+		res, err := api.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
+		if errdefs.IsNotFound(err) {
+			continue // removed meanwhile
+		}
+		assert.NilError(t, err)
+		for _, m := range res.Container.Mounts {
+			if m.Type != mount.TypeVolume {
+				if m.Type == mount.TypeBind {
+					paths = append(paths, m.Source)
+				}
+				continue
+			}
+			volume, err := api.VolumeInspect(ctx, m.Name, client.VolumeInspectOptions{})
+			if errdefs.IsNotFound(err) {
+				continue
+			}
+			assert.NilError(t, err)
+			if device := volume.Volume.Options["device"]; filepath.IsAbs(device) {
+				paths = append(paths, device)
+			}
+		}
+	}
+	return paths
+}
