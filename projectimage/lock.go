@@ -2,6 +2,8 @@ package projectimage
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,7 +72,9 @@ func (b *Builder) lockFile(tag string) (*flock.Flock, error) {
 	if err := os.MkdirAll(b.LockDir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the lock directory: %w", err)
 	}
-	return flock.New(filepath.Join(b.LockDir, "image-"+strings.NewReplacer(":", "-", "/", "-").Replace(tag)+".lock")), nil
+	sum := sha256.Sum256([]byte(b.Engine.DaemonHost())) // others have images of their own
+	name := strings.NewReplacer(":", "-", "/", "-").Replace(tag) + "-" + hex.EncodeToString(sum[:4])
+	return flock.New(filepath.Join(b.LockDir, "image-"+name+".lock")), nil
 }
 
 // ensureShared ensures an agent image, and keeps it unchanged until release is called.

@@ -12,7 +12,7 @@ import (
 
 func TestLockWaits(t *testing.T) {
 	out := &output.Buffer{}
-	b := &Builder{LockDir: t.TempDir(), Progress: Progress{Out: out}}
+	b := &Builder{Engine: &fakeEngine{}, LockDir: t.TempDir(), Progress: Progress{Out: out}}
 	unlock, err := b.lock(t.Context(), "a:v1")
 	assert.NilError(t, err)
 	assert.Equal(t, out.String(), "")
@@ -35,18 +35,23 @@ func TestLockWaits(t *testing.T) {
 	assert.NilError(t, <-got)
 }
 
-func TestLockPerTag(t *testing.T) {
-	b := &Builder{LockDir: t.TempDir()}
+func TestLockPerTagAndEngine(t *testing.T) {
+	b := &Builder{Engine: &fakeEngine{}, LockDir: t.TempDir()}
 	for _, tag := range []string{"a:v1", "a:v2", "b:v1"} {
 		unlock, err := b.lock(t.Context(), tag)
 		assert.NilError(t, err)
 		defer unlock()
 	}
+	b.Engine = &fakeEngine{host: "ssh://big"}
+	unlock, free, err := b.tryLock("a:v1")
+	assert.NilError(t, err)
+	assert.Assert(t, free)
+	unlock()
 }
 
 func TestLockEndsWithTheContext(t *testing.T) {
 	out := &output.Buffer{}
-	b := &Builder{LockDir: t.TempDir(), Progress: Progress{Out: out}}
+	b := &Builder{Engine: &fakeEngine{}, LockDir: t.TempDir(), Progress: Progress{Out: out}}
 	unlock, err := b.lock(t.Context(), "a:v1")
 	assert.NilError(t, err)
 	defer unlock()
