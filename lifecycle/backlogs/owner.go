@@ -111,15 +111,15 @@ func (b Backlog) InSandbox(ctx context.Context) (bool, error) {
 	return r.State == entered || r.State == inSandbox, err
 }
 
-// Reclaim makes the worktree the owner of a backlog again when its sandbox is discarded, with
-// what it had when the backlog moved.
-func (b Backlog) Reclaim(ctx context.Context, root string) error {
+// Reclaim makes the worktree the owner of a backlog again when its sandbox, or the volume of that, is
+// discarded, with what it had when the backlog moved.
+func (b Backlog) Reclaim(ctx context.Context) error {
 	r, err := b.readOwner()
 	if err != nil || r.State == "" {
 		return err
 	}
-	if !host.Missing(root) {
-		if err := b.lockFiles(ctx, root, func(f files) error { return b.settle(f, r) }); err != nil {
+	if !host.Missing(r.Root) {
+		if err := b.lockFiles(ctx, r.Root, func(f files) error { return b.settle(f, r) }); err != nil {
 			return err
 		}
 	}

@@ -265,7 +265,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		}
 	}
 	if discard {
-		if err := (backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}).Reclaim(ctx, l.Sandbox.Root); err != nil {
+		if err := (backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}).Reclaim(ctx); err != nil {
 			return err
 		}
 	}
@@ -284,7 +284,7 @@ func forgetSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unreachable),
 			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+name)
 	}
-	if err := (backlogs.Backlog{Host: h, Sandbox: name}).Reclaim(ctx, l.Sandbox.Root); err != nil {
+	if err := (backlogs.Backlog{Host: h, Sandbox: name}).Reclaim(ctx); err != nil {
 		return err
 	}
 	if err := h.ForgetSandbox(l.Sandbox); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -65,16 +66,24 @@ func (c *cleanup) addVolumes(ctx context.Context, on *repositoryVolumes, root st
 		return err
 	}
 	for _, v := range git {
-		if slices.Contains(boxNames(c.selected), v.Sandbox) {
+		own := func(l host.Located) bool { return l.Sandbox.Name == v.Sandbox && l.Backend.Engine.Same(on.engine) }
+		if slices.ContainsFunc(c.selected, own) {
 			continue // removed with its sandbox
 		}
-		if !c.DiscardCommits && !gitsync.Saved(c.host.StateDir, v.Sandbox) {
+		if !c.DiscardCommits && (c.isElsewhere(v, on.engine) || !gitsync.Saved(c.host.StateDir, v.Sandbox)) {
 			c.host.Report(fmt.Sprintf("Warning: keeping the volume %s: it may have the only copy of commits\nHint: %s", v.Name, commits.DiscardHint("--all")))
 			continue
 		}
 		on.list = append(on.list, v)
 	}
 	return nil
+}
+
+// isElsewhere reports whether the state of a sandbox is that of one on another engine than a volume
+// with its name.
+func (c *cleanup) isElsewhere(v container.GitVolume, e host.Engine) bool {
+	r, found := c.host.EngineRecord(v.Sandbox)
+	return found && !r.Engine.Same(e)
 }
 
 // removeVolumes removes those volumes, and orphaned proxies and networks. It keeps
@@ -96,9 +105,11 @@ func (c *cleanup) removeVolumesOn(ctx context.Context, on repositoryVolumes, kep
 			h.Report(fmt.Sprintf("Keeping the cache volume %s: sandboxes still use it", v.Name))
 			continue
 		}
-		err := d.RemoveVolume(ctx, v.Name)
-		if err == nil && v.Sandbox != "" {
-			err = errors.Join(gitsync.Forget(h.StateDir, v.Sandbox), h.ForgetEngineOn(v.Sandbox, on.engine))
+		var err error
+		if v.Sandbox == "" || c.isElsewhere(v, on.engine) {
+			err = d.RemoveVolume(ctx, v.Name)
+		} else if err = d.RemoveGit(ctx, v.Sandbox); err == nil {
+			err = errors.Join(backlogs.Backlog{Host: h, Sandbox: v.Sandbox}.Reclaim(ctx), h.ForgetEngine(v.Sandbox))
 		}
 		if err != nil {
 			errs = append(errs, err)

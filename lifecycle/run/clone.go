@@ -30,7 +30,7 @@ func (t Target) checkOwner(ctx context.Context, h host.Host) error {
 func (t Target) checkClone(ctx context.Context, h host.Host) error {
 	inside, err := t.backlog(h).InSandbox(ctx)
 	if err == nil && inside {
-		err = hint.Wrap(fmt.Errorf("the backlog of branch %s is in the clone %s", t.wt.Scope.Branch, t.name), "bring it back with %q", "docker ralph clean "+t.name)
+		err = hint.Wrap(fmt.Errorf("the backlog of branch %s is in the clone %s", t.wt.Scope.Branch, t.name), "bring it back with %q, or run the command with --workspace %s", "docker ralph clean "+t.name, config.WorkspaceClone)
 	}
 	return err
 }
