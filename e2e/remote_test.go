@@ -4,23 +4,16 @@ package e2e
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -31,6 +24,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/tlsengine"
 )
 
 // Remote engines: the test engines, reached by TLS and by a real SSH server over a slow link. They
@@ -52,20 +46,10 @@ type endpoint struct {
 func (w *world) connectTLS(t *testing.T) *slowlink.Link {
 	t.Helper()
 	w.endpoint = &endpoint{certs: filepath.Join(w.home, "certs"), server: filepath.Join(w.dir, "server")}
-	config := w.makeCertificates(t)
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	listener, err := tlsengine.Serve(strings.TrimPrefix(w.engine.Host, "unix://"), w.endpoint.certs, net.ParseIP(w.engine.Gateway))
 	assert.NilError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	socket := strings.TrimPrefix(w.engine.Host, "unix://")
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			go serveTLS(conn.(*tls.Conn), socket)
-		}
-	}()
+	w.chown(t, w.endpoint.certs)
 	link := w.slowLink(t, listener.Addr().String())
 	w.endpoint.host = "tcp://" + link.Addr()
 	w.setenv("DOCKER_HOST", w.endpoint.host)
@@ -84,76 +68,6 @@ func (w *world) slowLink(t *testing.T, target string) *slowlink.Link {
 	assert.NilError(t, err)
 	t.Cleanup(link.Close)
 	return link
-}
-
-// serveTLS connects a client with a certificate to the engine, as the engine's own listener would:
-// each side learns when the other has sent everything.
-func serveTLS(in *tls.Conn, socket string) {
-	defer func() { _ = in.Close() }()
-	if in.Handshake() != nil {
-		return // the client sees the reason
-	}
-	conn, err := net.Dial("unix", socket)
-	if err != nil {
-		return
-	}
-	out := conn.(*net.UnixConn)
-	defer func() { _ = out.Close() }()
-	var ways sync.WaitGroup
-	ways.Go(func() {
-		_, _ = io.Copy(out, in) // a failure ends both ways
-		_ = out.CloseWrite()
-	})
-	ways.Go(func() {
-		_, _ = io.Copy(in, out)
-		_ = in.CloseWrite()
-	})
-	ways.Wait()
-}
-
-// makeCertificates writes the client's certificates and returns the server's configuration.
-func (w *world) makeCertificates(t *testing.T) *tls.Config {
-	t.Helper()
-	ca := &x509.Certificate{
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	assert.NilError(t, err)
-	sign := func(usage x509.ExtKeyUsage) tls.Certificate {
-		leaf := *ca
-		leaf.IsCA, leaf.KeyUsage, leaf.ExtKeyUsage = false, x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{usage}
-		leaf.IPAddresses = []net.IP{net.ParseIP(w.engine.Gateway)}
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		assert.NilError(t, err)
-		der, err := x509.CreateCertificate(rand.Reader, &leaf, ca, &key.PublicKey, caKey)
-		assert.NilError(t, err)
-		return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, ca, ca, &caKey.PublicKey, caKey)
-	assert.NilError(t, err)
-	user := sign(x509.ExtKeyUsageClientAuth)
-	key, err := x509.MarshalECPrivateKey(user.PrivateKey.(*ecdsa.PrivateKey))
-	assert.NilError(t, err)
-	for _, file := range []struct {
-		name  string
-		block pem.Block
-	}{
-		{"ca.pem", pem.Block{Type: "CERTIFICATE", Bytes: der}},
-		{"cert.pem", pem.Block{Type: "CERTIFICATE", Bytes: user.Certificate[0]}},
-		{"key.pem", pem.Block{Type: "EC PRIVATE KEY", Bytes: key}},
-	} {
-		w.write(t, filepath.Join(w.endpoint.certs, file.name), string(pem.EncodeToMemory(&file.block)))
-	}
-	w.chown(t, w.endpoint.certs)
-	authority, err := x509.ParseCertificate(der)
-	assert.NilError(t, err)
-	pool := x509.NewCertPool()
-	pool.AddCert(authority)
-	return &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{sign(x509.ExtKeyUsageServerAuth)},
-		ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
-	}
 }
 
 // The user of the SSH server. Its group may use the engine's socket.

@@ -248,20 +248,23 @@ func TestRemoteTransferContinues(t *testing.T) {
 
 // A loop goes on without its client. The next commands name, follow and fetch it.
 func TestRemoteLoopSurvivesItsClient(t *testing.T) {
-	remoteWorlds(t, func(t *testing.T, w *world, link *slowlink.Link) {
-		w.useDefaults()
-		w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("15", "a.txt")}})
-		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		awaitOutput(t, build, "tick 1\n")
-		build.signalGroup(syscall.SIGKILL)
-		build.wait(t)
-		list := w.ralph(t, "task", "list").expect(t, 0)
-		assert.Check(t, is.Contains(list.stderr, `is still running`))
-		logs := w.ralph(t, "logs", "-f").expect(t, 0)
-		assert.Check(t, is.Contains(logs.stdout, "tick 15\n"))
-		w.ok(t, "task", "list")
-		w.assertOnce(t, "a.txt")
-	})
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	w.connectTLS(t)
+	w.useDefaults()
+	w.plan(t, task{ID: "a", Title: "A", Steps: []string{"echo step 1; until [ -e /tmp/go ]; do sleep 0.2; done; " + ticking("1", "a.txt")}})
+	build := start(t, w.docker("ralph", "build", "-n", "1"))
+	awaitOutput(t, build, "step 1\n")
+	build.signalGroup(syscall.SIGKILL)
+	build.wait(t)
+	list := w.ralph(t, "task", "list").expect(t, 0)
+	assert.Check(t, is.Contains(list.stderr, `is still running`))
+	logs := start(t, w.docker("ralph", "logs", "-f"))
+	awaitOutput(t, logs, "step 1\n")
+	w.ok(t, "shell", "--", "touch", "/tmp/go")
+	assert.Check(t, is.Contains(logs.wait(t).expect(t, 0).stdout, "tick 1\n"))
+	w.ok(t, "task", "list")
+	w.assertOnce(t, "a.txt")
 }
 
 // A connection that hangs, as after a laptop was asleep, is given up. A loop that has ended
