@@ -4,7 +4,7 @@
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
 // the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
 // image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
-// microvm, engine, session, network, image.
+// microvm, engine, session, network, image, remote, transfer.
 package main
 
 import (
@@ -62,6 +62,8 @@ func run(ctx context.Context, chosen []string) error {
 		{"session", b.sessions},
 		{"network", b.network},
 		{"image", b.images},
+		{"remote", b.remote},
+		{"transfer", b.transfer},
 	}
 	for _, part := range parts {
 		if len(chosen) > 0 && !slices.Contains(chosen, part.name) {
@@ -77,7 +79,7 @@ func run(ctx context.Context, chosen []string) error {
 // engines measures sandboxes on each engine.
 func (b *bench) engines() error { return b.eachEngine(b.measure) }
 
-// eachEngine measures something on each engine.
+// eachEngine measures something on each engine, in a worktree for it: a sandbox stays on its engine.
 func (b *bench) eachEngine(measure func() error) error {
 	engines := os.Getenv("RALPH_TEST_ENGINES")
 	if engines == "" {
@@ -85,7 +87,10 @@ func (b *bench) eachEngine(measure func() error) error {
 	}
 	for entry := range strings.SplitSeq(engines, ",") {
 		name, host, _ := strings.Cut(entry, "=")
-		b.engine, b.host = name, host
+		b.engine, b.host, b.repo = name, host, filepath.Join(b.dir, name)
+		if err := b.newRepository(); err != nil {
+			return err
+		}
 		if err := measure(); err != nil {
 			return fmt.Errorf("on the engine %s: %w", name, err)
 		}
@@ -97,6 +102,7 @@ type bench struct {
 	ctx                context.Context
 	dir, base          string
 	engine, host, repo string
+	env                []string // for the engine
 }
 
 // setUp makes a repository and a configuration folder with the plugin.
@@ -107,19 +113,30 @@ func (b *bench) setUp() error {
 	}
 	plugins := filepath.Join(b.dir, "docker", "cli-plugins")
 	b.repo = filepath.Join(b.dir, "repo")
-	if err := errors.Join(os.Chmod(b.dir, 0o755), os.MkdirAll(plugins, 0o755), os.Mkdir(b.repo, 0o755)); err != nil {
+	if err := errors.Join(os.Chmod(b.dir, 0o755), os.MkdirAll(plugins, 0o755)); err != nil {
 		return err
 	}
 	if err := os.Symlink(plugin, filepath.Join(plugins, "docker-ralph")); err != nil {
 		return err
 	}
-	if err := b.repository(b.repo, fmt.Sprintf("b%d", os.Getpid())); err != nil {
+	return b.newRepository()
+}
+
+// newRepository makes the folder of the repository one with a commit, unless it is one.
+func (b *bench) newRepository() error {
+	if _, err := os.Stat(filepath.Join(b.repo, ".git")); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(b.repo, 0o755); err != nil {
+		return err
+	}
+	if err := b.repository(b.repo, fmt.Sprintf("%s-%d", filepath.Base(b.repo), os.Getpid())); err != nil {
 		return err
 	}
 	if os.Getuid() != 0 {
 		return nil
 	}
-	_, err = b.time("chown", "-R", fmt.Sprint(uid), b.repo)
+	_, err := b.time("chown", "-R", fmt.Sprint(uid), b.repo)
 	return err
 }
 
@@ -144,8 +161,7 @@ func (b *bench) time(name string, args ...string) (time.Duration, error) {
 func (b *bench) said(name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(b.ctx, name, args...)
 	cmd.Dir = b.repo
-	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+filepath.Join(b.dir, "docker"), "DOCKER_HOST="+b.host,
-		"BUILDKIT_PROGRESS=quiet", "BUILDX_NO_DEFAULT_ATTESTATIONS=1", "GIT_CONFIG_NOSYSTEM=1", fmt.Sprintf("SUDO_UID=%d", uid))
+	cmd.Env = b.environment()
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -153,6 +169,13 @@ func (b *bench) said(name string, args ...string) (string, error) {
 		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out.String())
 	}
 	return out.String(), err
+}
+
+// environment returns the environment of commands.
+func (b *bench) environment() []string {
+	env := append(os.Environ(), "DOCKER_CONFIG="+filepath.Join(b.dir, "docker"), "DOCKER_HOST="+b.host,
+		"BUILDKIT_PROGRESS=quiet", "BUILDX_NO_DEFAULT_ATTESTATIONS=1", "GIT_CONFIG_NOSYSTEM=1", fmt.Sprintf("SUDO_UID=%d", uid))
+	return append(env, b.env...)
 }
 
 func (b *bench) ralph(args ...string) []string {
@@ -278,7 +301,7 @@ func (b *bench) timeAll(commands [][]string) (time.Duration, error) {
 
 func (b *bench) output(args ...string) (string, error) {
 	cmd := exec.CommandContext(b.ctx, "docker", args...)
-	cmd.Env = append(os.Environ(), "DOCKER_HOST="+b.host)
+	cmd.Env = b.environment()
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("docker %s: %w", strings.Join(args, " "), err)
