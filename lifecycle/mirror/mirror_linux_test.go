@@ -227,7 +227,9 @@ func TestFollowStreamsAndReconnects(t *testing.T) {
 
 	// Other processes neither write nor wait meanwhile.
 	began := time.Now()
-	f.sync()
+	complete, err := Copy(t.Context(), f.host, f.box, f.sb)
+	assert.NilError(t, err)
+	assert.Assert(t, !complete)
 	other := Follow(t.Context(), f.host, f.box, f.sb)
 	assert.Assert(t, time.Since(began) < time.Second)
 	execs, _ = f.box.counts()
@@ -245,6 +247,9 @@ func TestFollowStreamsAndReconnects(t *testing.T) {
 	assert.Assert(t, f.same(l), "stopped, if another process follows")
 	stop()
 	assert.Assert(t, f.same(l))
+	complete, err = Copy(t.Context(), f.host, f.box, f.sb)
+	assert.NilError(t, err)
+	assert.Assert(t, complete)
 	f.box.mu.Lock()
 	defer f.box.mu.Unlock()
 	assert.Equal(t, len(f.box.running), 0)

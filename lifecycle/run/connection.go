@@ -87,17 +87,15 @@ func givenUp(ctx context.Context, err error) error {
 }
 
 // disconnected is the error for a command that may still run in a sandbox.
-func disconnected(command string, sb lifecycle.Sandbox) error {
-	if host.IsLoop(command) {
-		return hint.Wrap(fmt.Errorf("%w: %q continues in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sb.Name),
-			"attach to it with %q", "docker ralph attach")
+func disconnected(command, sandbox string) error {
+	err := fmt.Errorf("%w: %q may still be running in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sandbox)
+	switch {
+	case host.IsLoop(command):
+		return hint.Wrap(err, "attach to it with %q", "docker ralph attach")
+	case command == host.TaskCommand:
+		return hint.Wrap(err, "see its effect with %q", "docker ralph task list")
 	}
-	if command == host.TaskCommand {
-		return hint.Wrap(fmt.Errorf("%w: unknown whether %q has run in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sb.Name),
-			"see the backlog with %q", "docker ralph task list")
-	}
-	return hint.Wrap(fmt.Errorf("%w: %q may still be running in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sb.Name),
-		"end it with %q", "docker ralph stop "+sb.Name)
+	return hint.Wrap(err, "end it with %q", "docker ralph stop "+sandbox)
 }
 
 // starter retries the steps before the start of a loop.
@@ -142,8 +140,7 @@ func (s *starter) again(ctx context.Context, tried *attempted, err error) (bool,
 		}
 	}
 	if tried.unknown {
-		return false, hint.Wrap(fmt.Errorf("%w: %q may be running in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+s.command, s.name),
-			"attach to it with %q", "docker ralph attach")
+		return false, disconnected(s.command, s.name)
 	}
 	return false, hint.Wrap(fmt.Errorf("%w: %q has not started in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+s.command, s.name),
 		"run the command again")

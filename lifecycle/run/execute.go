@@ -275,7 +275,7 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver), stopLogs: stopLogs}
 		return f.rejoin(ctx, rec, p.Signals, err)
 	case remote(driver):
-		return code, disconnected(command, sb)
+		return code, disconnected(command, sb.Name)
 	}
 	return code, err
 }

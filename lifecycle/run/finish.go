@@ -20,7 +20,9 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 	sb, err := res.Sandbox, res.Err
 	var unsaved error
 	if err == nil && r.opts.Command != host.TaskCommand {
-		unsaved = commits.Fetch(ctx, h, r.git, r.wt, sb)
+		watched, stop := watchConnection(ctx, r.Driver, sb.Name, sendTimeout)
+		unsaved = givenUp(watched, commits.Fetch(watched, h, r.git, r.wt, sb))
+		stop()
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
 	if r.spec.Ephemeral && sb.Name != "" && !continues(err) && unsaved == nil {

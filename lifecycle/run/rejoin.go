@@ -52,14 +52,14 @@ func (f *follower) rejoin(ctx context.Context, rec *resumer, signals <-chan os.S
 		select {
 		case sig := <-signals:
 			if !connected {
-				return 0, disconnected(f.command, f.sb)
+				return 0, disconnected(f.command, f.sb.Name)
 			}
 			f.signal(ctx, sig)
 			continue
 		case a := <-answers:
 			switch {
 			case noAnswer(a.err) && !end.IsZero() && time.Now().After(end):
-				return 0, disconnected(f.command, f.sb)
+				return 0, disconnected(f.command, f.sb.Name)
 			case noAnswer(a.err) && end.IsZero():
 				connected, rec.absent, end = false, true, time.Now().Add(f.grace)
 				f.Report("Warning: the engine does not answer: waiting for it")
