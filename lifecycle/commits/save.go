@@ -61,7 +61,7 @@ func releaseClone(ctx context.Context, h host.Host, driver lifecycle.Driver, rep
 		}
 		return repo.SetReleased(ctx, true)
 	}
-	if err := mirror.Sync(ctx, h, driver, sb); err != nil {
+	if err := mirror.Finish(ctx, h, driver, sb); err != nil {
 		return err
 	}
 	if err := backlog.Return(ctx, driver, sb); err != nil {

@@ -80,31 +80,13 @@ func (f *follower) run(ctx context.Context) {
 		}
 		select {
 		case <-f.stopping:
-			f.last(ctx)
+			now := time.Now()
+			if err := f.finish(ctx, now, now.Add(lastTimeout)); err != nil {
+				f.host.ReportDebug(err.Error())
+			}
 			return
 		case <-time.After(pause):
 			pause = min(2*pause, pauseMax)
-		}
-	}
-}
-
-// last copies the rest without a connection, or waits until another process has done that.
-func (f *follower) last(ctx context.Context) {
-	for began := time.Now(); time.Since(began) < lastTimeout && ctx.Err() == nil; {
-		unlock, err := f.tryLock()
-		if unlock != nil {
-			unlock()
-			_, err = f.sync(ctx)
-		}
-		if err != nil {
-			f.host.ReportDebug(err.Error())
-		}
-		if unlock != nil || err != nil || f.touched().After(began) {
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

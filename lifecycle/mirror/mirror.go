@@ -32,6 +32,8 @@ const (
 	heartbeat = 2 * time.Second
 	// fresh is how long after an answered request the logs are up to date.
 	fresh = 3 * heartbeat
+	// finishTimeout is how long Finish waits for another process.
+	finishTimeout = 5 * heartbeat
 	// divergedMax limits attempts in a row after files that were not the beginning of the
 	// sandbox's.
 	divergedMax = 5
@@ -81,6 +83,42 @@ func (l *logs) sync(ctx context.Context) (complete bool, _ error) {
 		return false, err
 	}
 	defer unlock()
+	err = l.copy(ctx)
+	return err == nil, err
+}
+
+// Finish copies the logs of a running clone sandbox, in which nothing else runs, before it is
+// removed. It is an error if another process keeps it from that, and does not copy them itself.
+func Finish(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+	now := time.Now()
+	return newLogs(h, driver, sb).finish(ctx, now.Add(heartbeat), now.Add(finishTimeout))
+}
+
+// finish copies all logs, or waits until another process has done that: until an answer to it that
+// comes after a time, which its requests precede by less than a heartbeat.
+func (l *logs) finish(ctx context.Context, after, end time.Time) error {
+	for {
+		unlock, err := l.tryLock()
+		if unlock != nil {
+			defer unlock()
+			return l.copy(ctx)
+		}
+		if err != nil || l.touched().After(after) {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("copying the logs of the sandbox %s: %w", l.sb.Name, errHeld)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// copy copies all logs. The caller has the lock.
+func (l *logs) copy(ctx context.Context) (err error) {
 	for range divergedMax {
 		err = l.once(ctx)
 		if _, again := errors.AsType[*wiremirror.DivergedError](err); !again {
@@ -88,9 +126,9 @@ func (l *logs) sync(ctx context.Context) (complete bool, _ error) {
 		}
 	}
 	if err != nil {
-		return false, fmt.Errorf("copying the logs of the sandbox %s: %w", l.sb.Name, err)
+		return fmt.Errorf("copying the logs of the sandbox %s: %w", l.sb.Name, err)
 	}
-	return true, nil
+	return nil
 }
 
 // once does one pass.

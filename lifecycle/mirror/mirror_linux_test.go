@@ -272,6 +272,33 @@ func TestStopCopiesTheRestWithoutAConnection(t *testing.T) {
 	assert.Assert(t, f.same(l))
 }
 
+// A sandbox is only removed after its logs were copied, by whichever process.
+func TestFinishCopiesTheRest(t *testing.T) {
+	f := setup(t)
+	l := f.loop()
+	out := l.Output(1)
+	stop := Follow(t.Context(), f.host, f.box, f.sb)
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if f.same(l) {
+			return poll.Success()
+		}
+		return poll.Continue("the logs differ")
+	}, poll.WithDelay(10*time.Millisecond))
+	_, _ = fmt.Fprintln(out, "by the follower")
+	assert.NilError(t, Finish(t.Context(), f.host, f.box, f.sb))
+	assert.Assert(t, f.same(l))
+	stop()
+	_, _ = fmt.Fprintln(out, "by itself")
+	assert.NilError(t, Finish(t.Context(), f.host, f.box, f.sb))
+	assert.Assert(t, f.same(l))
+
+	logs := newLogs(f.host, f.box, f.sb)
+	unlock, err := logs.tryLock()
+	assert.NilError(t, err)
+	defer unlock()
+	assert.ErrorContains(t, logs.finish(t.Context(), time.Now(), time.Now()), "another process copies the logs")
+}
+
 func TestStopIsBoundedIfTheSandboxIsGone(t *testing.T) {
 	f := setup(t)
 	f.box.clone = filepath.Join(f.box.clone, "gone")
