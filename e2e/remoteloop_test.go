@@ -157,7 +157,7 @@ func TestRemoteLoopSurvivesACut(t *testing.T) {
 		link.Cut()
 		awaitOutput(t, build, away)
 		assert.NilError(t, link.Restore())
-		awaitOutput(t, build, "Connected again: following the loop\n")
+		awaitOutput(t, build, "Reconnected: following the loop\n")
 		link.Cut()
 		eventually(t, func() error {
 			if strings.Count(build.stderr.String(), away) < 2 {
@@ -187,7 +187,7 @@ func TestRemoteLoopSurvivesACut(t *testing.T) {
 		assert.NilError(t, link.Restore())
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, `lost the connection to the engine: "ralph shell" may still be running in the sandbox`))
-		assert.Check(t, is.Contains(res.stderr, `Hint: end it with "docker ralph stop `))
+		assert.Check(t, is.Contains(res.stderr, `Hint: stop it with "docker ralph stop `))
 	})
 }
 
@@ -241,7 +241,7 @@ func TestRemoteTransferContinues(t *testing.T) {
 	awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
 	assert.NilError(t, link.Restore())
 	res := build.wait(t).expect(t, 0)
-	assert.Check(t, is.Contains(res.stderr, "Connected again: "))
+	assert.Check(t, is.Contains(res.stderr, "Reconnected: "))
 	assert.Check(t, is.Contains(res.stdout, "tick 1\n"))
 	w.assertOnce(t, "large", "a.txt")
 }

@@ -30,7 +30,7 @@ func (s Scanner) copyTree(ctx context.Context, id, dir string) error {
 		packed <- err
 	}()
 	_, err = s.API.CopyToContainer(ctx, id, client.CopyToContainerOptions{DestinationPath: target, Content: r})
-	_ = r.CloseWithError(errors.New("the engine has stopped reading"))
+	_ = r.CloseWithError(errors.New("the engine stopped reading"))
 	if packErr := <-packed; packErr != nil {
 		err = packErr
 	}

@@ -78,7 +78,7 @@ func OpenCopy(ctx context.Context, h host.Host, w *host.Worktree, name string) (
 		return nil, err
 	}
 	if slices.ContainsFunc(records, func(n host.Record) bool { return n.Live && n.IsLoop() }) {
-		return nil, hint.Wrap(errors.New("a loop is using this backlog"), `end it with "docker ralph stop", then restore`)
+		return nil, hint.Wrap(errors.New("a loop is using this backlog"), `stop it with "docker ralph stop", then restore`)
 	}
 	copies, err := b.Copies()
 	if err != nil {

@@ -91,7 +91,7 @@ func (f files) receive(r io.Reader) (found bool, err error) {
 	}
 	n, err := dbcopy.Receive(r, func(file dbcopy.File) error {
 		if file.Suffix != "" {
-			return errors.New("unexpected log of a database")
+			return errors.New("unexpected database journal")
 		}
 		return f.write(arriving, file)
 	})
@@ -106,14 +106,14 @@ func (f files) write(name string, from dbcopy.File) (err error) {
 	const headerSize = 100
 	header := make([]byte, headerSize)
 	if _, err := io.ReadFull(from.Content, header); err != nil {
-		return fmt.Errorf("it is no database: %w", err)
+		return fmt.Errorf("not a database: %w", err)
 	}
 	pageSize := int64(binary.BigEndian.Uint16(header[16:]))
 	if pageSize == 1 {
 		pageSize = 1 << 16
 	}
 	if string(header[:16]) != "SQLite format 3\x00" || pageSize < 512 || from.Size%pageSize != 0 {
-		return errors.New("it is no database")
+		return errors.New("not a database")
 	}
 	to, err := f.dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -137,7 +137,7 @@ func (m *mover) leave(ctx context.Context) error {
 }
 
 func unknownState(r ownerRecord) error {
-	return hint.Wrap(fmt.Errorf("the backlog was moved by a newer version of docker-ralph: state %q", r.State), "update docker-ralph")
+	return hint.Wrap(fmt.Errorf("the backlog was moved by a newer version of docker-ralph: state %q", r.State), "upgrade docker-ralph")
 }
 
 // begin records a move into the sandbox.
@@ -167,7 +167,7 @@ func (m *mover) send(ctx context.Context, r ownerRecord) error {
 	if err != nil {
 		err = fmt.Errorf("moving the backlog into the sandbox %s: %w", m.sb.Name, err)
 		if _, failed := errors.AsType[*lifecycle.ExitError](err); failed {
-			err = hint.Wrap(err, `if it is damaged, move %s away and restore a copy with "docker ralph task restore"`, filepath.Join(m.sb.Root, ".ralph", database))
+			err = hint.Wrap(err, `if it is damaged, move %s aside and restore a copy with "docker ralph task restore"`, filepath.Join(m.sb.Root, ".ralph", database))
 		}
 		return err
 	}
@@ -182,7 +182,7 @@ func (m *mover) finishEntering(r ownerRecord) error {
 	if r.Kept {
 		to = r.replacedName()
 		if m.files.exists(database) {
-			m.Host.Warn(hint.Wrap(fmt.Errorf("the sandbox %s has a backlog of its own", m.sb.Name), "the worktree's is in .ralph/%s", to))
+			m.Host.Warn(hint.Wrap(fmt.Errorf("the sandbox %s has its own backlog", m.sb.Name), "the worktree's backlog is kept as .ralph/%s", to))
 		}
 	}
 	if err := m.files.moveAside(to); err != nil {
@@ -224,7 +224,7 @@ func (m *mover) fetch(ctx context.Context, r ownerRecord) error {
 		return err
 	}
 	if !got.found && m.files.exists(aside) {
-		m.Host.Warn(hint.Wrap(fmt.Errorf("the sandbox %s has lost the backlog: the worktree's from before is used", m.sb.Name),
+		m.Host.Warn(hint.Wrap(fmt.Errorf("the sandbox %s has lost its backlog: using the worktree's earlier one", m.sb.Name),
 			`list newer copies with "docker ralph task restore --list"`))
 	}
 	r.State, r.Root = returned, m.sb.Root

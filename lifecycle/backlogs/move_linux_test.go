@@ -305,7 +305,7 @@ func TestTwoBacklogsAreBothKept(t *testing.T) {
 	add(t, m.clone, "sandbox", false)
 	assert.NilError(t, m.moveIn())
 	assert.Equal(t, tasks(t, m.clone), "sandbox")
-	assert.Assert(t, strings.Contains(m.messages.String(), "has a backlog of its own"), m.messages.String())
+	assert.Assert(t, strings.Contains(m.messages.String(), "has its own backlog"), m.messages.String())
 
 	add(t, m.sb.Root, "native", false) // by a ralph on the host
 	assert.NilError(t, m.giveBack())

@@ -58,7 +58,7 @@ func (b Backlog) readOwner() (r ownerRecord, err error) {
 		err = json.Unmarshal(content, &r)
 	}
 	if err == nil && r.ID == "" {
-		err = errors.New("it has no ID")
+		err = errors.New("missing ID")
 	}
 	if err != nil {
 		return ownerRecord{}, fmt.Errorf("reading %s: %w", b.ownerPath(), err)
@@ -161,7 +161,7 @@ func (b Backlog) withFiles(root string, do func(files) error) error {
 func (b Backlog) settle(f files, r ownerRecord) error {
 	to := r.replacedName() + "-2"
 	if f.exists(arrived) && f.exists(database) {
-		b.Host.Warn(hint.Wrap(errors.New("another program has created a backlog in the worktree meanwhile"), "it is in .ralph/%s", to))
+		b.Host.Warn(hint.Wrap(errors.New("another program has created a backlog in the worktree"), "it is kept as .ralph/%s", to))
 	}
 	return f.settle(to)
 }

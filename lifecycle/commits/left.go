@@ -81,7 +81,7 @@ func openRunning(ctx context.Context, h host.Host, l host.Located) (*Git, error)
 	}
 	wt, err := worktreeOf(ctx, h, sb)
 	if err != nil {
-		return nil, fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", sb.Name, err)
+		return nil, fmt.Errorf("fetching commits from the sandbox %s: %w", sb.Name, err)
 	}
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {

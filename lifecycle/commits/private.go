@@ -35,15 +35,15 @@ func WantsClone(cfg config.Effective, at host.Backend) (bool, error) {
 	switch {
 	case at.Kind != config.DriverContainer:
 		if workspace == config.WorkspaceClone {
-			return false, hint.Wrap(fmt.Errorf("%s = %q works with the driver container only, not %s", config.KeyWorkspace, workspace, at.Kind), "set it to %q, or use that driver", config.WorkspaceAuto)
+			return false, hint.Wrap(fmt.Errorf("%s = %q requires the driver container, not %s", config.KeyWorkspace, workspace, at.Kind), "set it to %q, or pass --driver container", config.WorkspaceAuto)
 		}
 		return false, nil
 	case workspace == config.WorkspaceLive, workspace == config.WorkspaceAuto && engine.Local(at.API.DaemonHost()):
 		return false, nil
 	case cfg.Sandbox.Git != config.GitPrivate:
-		return false, hint.Wrap(errors.New("a clone of the worktree needs a private git directory"), "remove %s = %q", GitKey, cfg.Sandbox.Git)
+		return false, hint.Wrap(errors.New("a clone of the worktree requires a private git directory"), "remove %s = %q", GitKey, cfg.Sandbox.Git)
 	case !cfg.Sandbox.Reuse:
-		return false, hint.Wrap(errors.New("a clone of the worktree has the backlog and cannot be for one command only"), "remove reuse_container = false")
+		return false, hint.Wrap(errors.New("a clone of the worktree holds the backlog, and cannot be removed after each command"), "remove reuse_container = false")
 	}
 	return true, nil
 }

@@ -32,7 +32,7 @@ func (d *Driver) CopyConfig(ctx context.Context, sb lifecycle.Sandbox, dir, name
 		packed <- err
 	}()
 	_, err = d.API.CopyToContainer(ctx, sb.ID, client.CopyToContainerOptions{DestinationPath: wire.ConfigPoint, Content: r})
-	_ = r.CloseWithError(errors.New("the engine has stopped reading"))
+	_ = r.CloseWithError(errors.New("the engine stopped reading"))
 	if packErr := <-packed; packErr != nil && err != nil {
 		err = packErr
 	}

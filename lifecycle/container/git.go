@@ -112,7 +112,7 @@ func (d *Driver) fillGit(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 		filled <- err
 	}()
 	_, err = d.API.CopyToContainer(ctx, sb.ID, client.CopyToContainerOptions{DestinationPath: path.Dir(own.Folder), Content: r})
-	_ = r.CloseWithError(errors.New("the engine has stopped reading"))
+	_ = r.CloseWithError(errors.New("the engine stopped reading"))
 	if fillErr := <-filled; fillErr != nil && err != nil {
 		err = fillErr
 	}

@@ -61,7 +61,7 @@ func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, e
 		_, err := d.listNetworks(ctx)
 		return i, err
 	case own && !engine.Local(d.Host):
-		return i, fmt.Errorf("the runtime %s has its own network stack, which is not supported on another machine", spec.Runtime)
+		return i, fmt.Errorf("the runtime %s has its own network stack, which is not supported on a remote engine", spec.Runtime)
 	case own:
 		n, err := d.createNetwork(ctx, spec, newNetworkName(spec.Name))
 		i.network, i.proxy, i.agent = n.name, n.proxy, n.agent

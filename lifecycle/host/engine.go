@@ -71,7 +71,7 @@ func (h Host) EngineOf(ctx context.Context, sandbox string, connected func() (AP
 	exists, err := h.has(ctx, api, sandbox)
 	switch {
 	case err != nil:
-		return nil, r.Engine, fmt.Errorf("looking for the sandbox %s on the engine %s: %w", sandbox, r.Engine, err)
+		return nil, r.Engine, fmt.Errorf("looking up the sandbox %s on the engine %s: %w", sandbox, r.Engine, err)
 	case exists && h.SelectedBy != "":
 		if same, is := h.IsSelected(ctx, sandbox, connected); is {
 			return same, h.Selected, nil
@@ -126,11 +126,11 @@ func (h Host) ConnectRecorded(ctx context.Context, sandbox string, e Engine) (AP
 // connectTo connects to another engine than the selected one.
 func (h Host) connectTo(ctx context.Context, e Engine) (API, error) {
 	if h.ConnectTo == nil {
-		return nil, fmt.Errorf("the engine %s cannot be reached", e)
+		return nil, fmt.Errorf("cannot connect to the engine %s", e)
 	}
 	api, err := h.ConnectTo(ctx, e)
 	if err != nil {
-		return nil, fmt.Errorf("the engine %s cannot be reached: %w", e, err)
+		return nil, fmt.Errorf("cannot connect to the engine %s: %w", e, err)
 	}
 	return api, nil
 }

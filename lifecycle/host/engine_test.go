@@ -180,12 +180,12 @@ func TestEngineOfFollowsTheRecord(t *testing.T) {
 		{name: "removed by hand, and another engine is selected", record: &big, known: true, selectedBy: "--context", other: &fakeEngine{}, want: laptop, forgotten: true},
 		{
 			name: "cannot be reached", record: &big, known: true,
-			err:  "the sandbox box is unreachable: the engine big cannot be reached: no route to host",
+			err:  "the sandbox box is unreachable: cannot connect to the engine big: no route to host",
 			hint: `if the engine is gone, forget the sandbox with "docker ralph clean --discard-commits box"`,
 		},
 		{
 			name: "does not answer", record: &big, other: &fakeEngine{broken: errors.New("broken pipe")},
-			err: "looking for the sandbox box on the engine big: inspecting ",
+			err: "looking up the sandbox box on the engine big: inspecting ",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -231,11 +231,11 @@ func TestSandboxesAsksAllRecordedEngines(t *testing.T) {
 		found = append(found, l.Sandbox.Name+" "+string(l.Sandbox.State)+" "+l.Backend.Engine.String())
 	}
 	assert.DeepEqual(t, found, []string{"here running default", "on-big unknown big", "on-gpu running tcp://gpu:2376"})
-	assert.Equal(t, stderr.String(), "Warning: the engine big cannot be reached: no route to host\n")
+	assert.Equal(t, stderr.String(), "Warning: cannot connect to the engine big: no route to host\n")
 	assert.Equal(t, all[1].Sandbox.Agent, "claude")
-	assert.Error(t, all[1].Backend.Unreachable, "the engine big cannot be reached")
+	assert.Error(t, all[1].Backend.Unreachable, "cannot connect to the engine big")
 	_, err = all[1].Backend.Driver.Busy(t.Context(), all[1].Sandbox)
-	assert.Error(t, err, "the engine big cannot be reached")
+	assert.Error(t, err, "cannot connect to the engine big")
 	assert.Equal(t, all[2].Backend.API.DaemonHost(), gpu.Host)
 }
 
@@ -292,7 +292,7 @@ func TestSandboxesDoesNotWaitForAnEngine(t *testing.T) {
 	all, err := h.Sandboxes(ctx, h.Engine)
 	assert.NilError(t, err)
 	assert.Equal(t, len(all), 1)
-	assert.Assert(t, is.Contains(stderr.String(), "the engine big cannot be reached"))
+	assert.Assert(t, is.Contains(stderr.String(), "cannot connect to the engine big"))
 }
 
 func TestSandboxNameIsOfOneWorktreeAndBranch(t *testing.T) {

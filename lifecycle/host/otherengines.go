@@ -40,12 +40,12 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 		if found, err = list(ctx, h.onEngine(api, e)); err == nil {
 			return found
 		}
-		err = fmt.Errorf("the engine %s cannot be reached: %w", e, err)
+		err = fmt.Errorf("cannot connect to the engine %s: %w", e, err)
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		h.Warn(err)
 	}
-	err = fmt.Errorf("the engine %s cannot be reached", e) // the cause was reported
+	err = fmt.Errorf("cannot connect to the engine %s", e) // the cause was reported
 	at := Backend{Kind: config.DriverContainer, Driver: unreachable{e, err}, Engine: e, Unreachable: err}
 	for name, r := range records {
 		if r.Engine.Same(e) {

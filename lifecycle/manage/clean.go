@@ -290,6 +290,6 @@ func forgetSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 	if err := h.ForgetSandbox(l.Sandbox); err != nil {
 		return err
 	}
-	h.Report(fmt.Sprintf("Warning: forgot the sandbox %s: if the engine %s still exists, the container, its volumes and unfetched commits stay there", name, l.Backend.Engine))
+	h.Report(fmt.Sprintf("Warning: forgot the sandbox %s: if the engine %s still exists, the container, its volumes and unfetched commits remain there", name, l.Backend.Engine))
 	return nil
 }

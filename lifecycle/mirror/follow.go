@@ -22,8 +22,8 @@ const (
 	lastTimeout = 5 * time.Second
 )
 
-// errHeld means that another process copies the logs.
-var errHeld = errors.New("another process copies the logs")
+// errHeld means that another process is copying the logs.
+var errHeld = errors.New("another process is copying the logs")
 
 // Follow copies the logs of a running clone sandbox into its worktree while they grow, until stop
 // is called, which copies the rest. It reconnects after errors, and does nothing for other

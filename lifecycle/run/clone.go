@@ -30,7 +30,7 @@ func (t Target) checkOwner(ctx context.Context, h host.Host) error {
 func (t Target) checkClone(ctx context.Context, h host.Host) error {
 	inside, err := t.backlog(h).InSandbox(ctx)
 	if err == nil && inside {
-		err = hint.Wrap(fmt.Errorf("the backlog of branch %s is in the clone %s", t.wt.Scope.Branch, t.name), "bring it back with %q, or run the command with --workspace %s", "docker ralph clean "+t.name, config.WorkspaceClone)
+		err = hint.Wrap(fmt.Errorf("the backlog of branch %s is in the clone %s", t.wt.Scope.Branch, t.name), "move it back with %q, or pass --workspace %s", "docker ralph clean "+t.name, config.WorkspaceClone)
 	}
 	return err
 }
@@ -60,7 +60,7 @@ func (t Target) checkUnused(ctx context.Context, h host.Host) error {
 	}
 	for _, r := range records {
 		if r.Live && r.Sandbox != t.spec.Name {
-			return hint.Wrap(fmt.Errorf("%q uses the backlog in the sandbox %s", strings.Join(r.Command, " "), r.Sandbox), "wait for it, or stop it with %q", "docker ralph stop "+r.Sandbox)
+			return hint.Wrap(fmt.Errorf("%q is using the backlog in the sandbox %s", strings.Join(r.Command, " "), r.Sandbox), "wait for it, or stop it with %q", "docker ralph stop "+r.Sandbox)
 		}
 	}
 	return t.checkMicroVMs(ctx, h)

@@ -80,7 +80,7 @@ func TestBacklogInUseDoesNotMoveIntoAClone(t *testing.T) {
 	moveIn := func() error {
 		return clone.backlog(h).MoveIn(t.Context(), nil, sb, func() error { return clone.checkUnused(t.Context(), h) })
 	}
-	assert.Error(t, moveIn(), `"ralph build" uses the backlog in the sandbox ralph-a-b-main-abcdefgh`)
+	assert.Error(t, moveIn(), `"ralph build" is using the backlog in the sandbox ralph-a-b-main-abcdefgh`)
 	inside, err := clone.backlog(h).InSandbox(t.Context())
 	assert.NilError(t, err)
 	assert.Assert(t, !inside)

@@ -93,9 +93,9 @@ func disconnected(command, sandbox string) error {
 	case host.IsLoop(command):
 		return hint.Wrap(err, "attach to it with %q", "docker ralph attach")
 	case command == host.TaskCommand:
-		return hint.Wrap(err, "see its effect with %q", "docker ralph task list")
+		return hint.Wrap(err, "check the backlog with %q", "docker ralph task list")
 	}
-	return hint.Wrap(err, "end it with %q", "docker ralph stop "+sandbox)
+	return hint.Wrap(err, "stop it with %q", "docker ralph stop "+sandbox)
 }
 
 // starter retries the steps before the start of a loop.
@@ -129,10 +129,10 @@ func (s *starter) again(ctx context.Context, tried *attempted, err error) (bool,
 		switch {
 		case ctx.Err() != nil:
 		case !noAnswer(lookErr) && away:
-			s.Report("Connected again: starting the loop")
+			s.Report("Reconnected: starting the loop")
 			return true, nil
 		case !noAnswer(lookErr):
-			s.Report("Warning: the connection to the engine was lost: trying again")
+			s.Report("Warning: lost the connection to the engine: retrying")
 			return true, nil
 		case !away:
 			away = true

@@ -71,7 +71,7 @@ func (f *follower) rejoin(ctx context.Context, rec *resumer, signals <-chan os.S
 				return a.code, nil
 			default:
 				if !end.IsZero() {
-					f.Report("Connected again: following the loop")
+					f.Report("Reconnected: following the loop")
 				}
 				connected, end = true, time.Time{}
 				f.print()

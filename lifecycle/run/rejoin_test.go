@@ -82,7 +82,7 @@ func TestLoopIsFollowedOverACut(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, code, 4)
 		assert.Equal(t, said.String(), strings.Join([]string{
-			"Warning: the engine does not answer: waiting for it", "Connected again: following the loop",
+			"Warning: the engine does not answer: waiting for it", "Reconnected: following the loop",
 			"Warning: the engine does not answer: waiting for it", "",
 		}, "\n"))
 	})
@@ -126,8 +126,8 @@ func TestStartWaitsForTheEngine(t *testing.T) {
 		want   string
 		report string
 	}{
-		{"away", 30 * time.Minute, attempted{}, errReset, true, "", "Warning: the engine does not answer: waiting for it\nConnected again: starting the loop\n"},
-		{"cut for a moment", 0, attempted{}, errReset, true, "", "Warning: the connection to the engine was lost: trying again\n"},
+		{"away", 30 * time.Minute, attempted{}, errReset, true, "", "Warning: the engine does not answer: waiting for it\nReconnected: starting the loop\n"},
+		{"cut for a moment", 0, attempted{}, errReset, true, "", "Warning: lost the connection to the engine: retrying\n"},
 		{"gone", 2 * time.Hour, attempted{}, errReset, false, `lost the connection to the engine: "ralph build" has not started in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
 		{"gone, perhaps started", 2 * time.Hour, attempted{unknown: true}, errReset, false, `lost the connection to the engine: "ralph build" may still be running in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
 		{"started", 0, attempted{started: true}, errReset, false, errReset.Error(), ""},

@@ -132,7 +132,7 @@ func (r *resumer) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err er
 		return err
 	}
 	return hint.Wrap(fmt.Errorf("%w: %q is still running in the background in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+r.command, sb.Name),
-		"end it with %q", "docker ralph stop "+sb.Name)
+		"stop it with %q", "docker ralph stop "+sb.Name)
 }
 
 // retry counts a death, and reports whether another attempt is allowed.
