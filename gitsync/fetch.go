@@ -140,7 +140,7 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	if err != nil {
 		return res, err
 	}
-	if res.tip != "" && final != nil {
+	if res.tip != "" && res.tip != user.tip && final != nil {
 		res.tip, err = final(res.tip)
 	}
 	if err != nil || res.tip == "" {

@@ -375,6 +375,13 @@ func TestFollowWaitsForFinalCommits(t *testing.T) {
 		assert.Equal(t, w.tip("main"), final)
 	}
 
+	// The user has accepted the last commit.
+	w.git("reset", "-q", "refs/ralph/ralph-test/main")
+	res, tip = watch(final)
+	assert.Assert(t, res.Conflict == nil)
+	assert.Equal(t, tip, amended)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/@base"), amended)
+
 	// One that has ended amends nothing.
 	last := w.commit("b.txt", "two\n")
 	_, _, err := w.repo.Follow(t.Context(), w.sh, tip, true)
