@@ -2,6 +2,7 @@ package gitsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -92,6 +93,9 @@ func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell) (paths []st
 		return nil, err
 	}
 	tip := st.Synced
+	if tip == "" {
+		return nil, errors.New("the branch has no commits")
+	}
 	side, changes, err := r.sideCommit(ctx, objects, tip)
 	if err != nil || len(changes) == 0 {
 		return nil, err

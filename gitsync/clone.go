@@ -103,8 +103,17 @@ if git rev-parse -q --verify HEAD >/dev/null; then git read-tree HEAD; fi
 git update-index -q --refresh || :
 `
 
-// SaveUncommitted stashes what is not committed in a clone, so that a fetch gets it.
+// SaveUncommitted stashes what is not committed in a clone, so that a fetch gets it: also
+// what was changed in files that the user has sent, and is not in commits.
 func (r *Repo) SaveUncommitted(ctx context.Context, sh Shell) error {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.removeChanges(ctx, &st, sh); err != nil {
+		return err
+	}
 	if err := sh(ctx, stashScript, nil, nil, io.Discard); err != nil {
 		return fmt.Errorf("saving uncommitted changes of the sandbox %s: %w", r.name, err)
 	}

@@ -405,6 +405,13 @@ func TestCloneWithChanges(t *testing.T) {
 	c.git("checkout", "-q", "a.txt")
 	assert.Equal(t, len(c.push().Sent), 0)
 	assert.Equal(t, c.inSandbox("cat a.txt; git show stash:a.txt; git status --porcelain"), "a\nagent")
+
+	c.write("a.txt", "user's\n")
+	c.write("new.txt", "user's\n")
+	c.push()
+	c.inSandbox("echo agent >> a.txt; echo agent >> new.txt")
+	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
+	assert.Equal(t, c.inSandbox("git show stash:a.txt stash^3:new.txt; git status --porcelain"), "user's\nagent\nuser's\nagent")
 }
 
 // Filters of the sandbox are the agent's: they run neither when its files change nor when
@@ -435,4 +442,24 @@ func TestCloneRunsNoFilters(t *testing.T) {
 	assert.Equal(t, c.git("show", c.repo.Prefix()+"/"+refname.Stash+":a.txt"), "agent")
 	_, err := os.Stat(ran)
 	assert.Assert(t, os.IsNotExist(err))
+}
+
+// Objects of Git LFS are no part of commits.
+func TestCloneWithLFSObjects(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.push()
+	only := func() int {
+		t.Helper()
+		n, err := c.repo.OnlyLFS(t.Context(), c.sh)
+		assert.NilError(t, err)
+		return n
+	}
+	assert.Equal(t, only(), 0)
+	id := strings.Repeat("ab", 32)
+	path := "lfs/objects/ab/ab/" + id
+	c.inSandbox("mkdir -p \"$GIT_DIR\"/lfs/objects/ab/ab; cd \"$GIT_DIR\"/lfs; echo x > objects/ab/ab/" + id + "; echo x > objects/unfinished")
+	assert.Equal(t, only(), 1)
+	c.write(".git/"+path, "x\n")
+	assert.Equal(t, only(), 0)
 }

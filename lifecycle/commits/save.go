@@ -13,6 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
@@ -47,9 +48,22 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	}
 	ReportSync(h, res)
 	if sb.Clone && err == nil {
+		err = checkLFS(ctx, repo, sh, sb)
+	}
+	if sb.Clone && err == nil {
 		err = releaseClone(ctx, h, driver, repo, sb)
 	}
 	return res, lost, err
+}
+
+// checkLFS keeps a clone with Git LFS objects that the repository lacks: no fetch gets them.
+func checkLFS(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, sb lifecycle.Sandbox) error {
+	n, err := repo.OnlyLFS(ctx, sh)
+	if err != nil || n == 0 {
+		return err
+	}
+	return hint.Wrap(fmt.Errorf("your repository lacks %s of Git LFS", host.Count(n, "object")),
+		"push them with \"git lfs push\" in %q and get them with \"git lfs fetch --all\", or %s", "docker ralph shell", DiscardHint(sb.Name))
 }
 
 // releaseClone brings logs and backlog of a clone back to the worktree.
