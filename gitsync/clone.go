@@ -144,7 +144,57 @@ func (r *Repo) pushClone(ctx context.Context, sh Shell, st *state, branch, index
 	if err != nil {
 		return err
 	}
-	return r.send(ctx, sh, pushCloneScript, []string{branch, index, tip, old, objects.what(), skips}, updates, objects)
+	l := r.newRelay(ctx, objects.revs)
+	if objects, err = r.sendParts(ctx, sh, st, objects, wanted, l); err == nil {
+		err = r.sendOver(ctx, sh, pushCloneScript, []string{branch, index, tip, old, objects.what(), skips}, updates, objects, l)
+	}
+	l.end(err)
+	return err
+}
+
+// partSize is about how much of a large pack is sent before the sandbox has it for good: a push that
+// was cut continues there.
+const partSize = 256 << 20
+
+// partScript receives a pack; see pushCloneScript.
+const partScript = plainGit + `read -r none; git index-pack --stdin --fix-thin >/dev/null`
+
+// sendParts sends all but the last part of a pack, which it returns.
+func (r *Repo) sendParts(ctx context.Context, sh Shell, st *state, objects pack, wanted []string, l *relay) (pack, error) {
+	parts, err := r.git.Parts(ctx, objects.revs, r.partSize)
+	if err != nil || len(parts) == 0 {
+		return objects, err
+	}
+	for _, ends := range parts {
+		p, err := r.pack(ctx, st, ends)
+		if err == nil {
+			err = r.sendOver(ctx, sh, partScript, nil, "", p, l)
+		}
+		if err != nil {
+			return pack{}, err
+		}
+		st.Parts = ends
+		if err := r.save(*st); err != nil {
+			return pack{}, err
+		}
+	}
+	return r.pack(ctx, st, wanted)
+}
+
+// relay writes packs to the sandbox, one after the other, with one progress.
+type relay struct {
+	io.Writer           // for the current pack
+	to        io.Writer // with the progress
+	end       func(error)
+}
+
+func (r *Repo) newRelay(ctx context.Context, revs string) *relay {
+	l := &relay{end: func(error) {}}
+	l.to = l
+	if r.progress != nil {
+		l.to, l.end = r.progress(l, func() (int64, error) { return r.git.PackSize(ctx, revs) })
+	}
+	return l
 }
 
 // pack are objects that the sandbox lacks.
@@ -165,9 +215,12 @@ func (r *Repo) pack(ctx context.Context, st *state, wanted []string) (pack, erro
 			known[oid] = true
 		}
 	}
+	for _, oid := range st.Parts {
+		known[oid] = true
+	}
 	delete(known, "")
-	slices.Sort(wanted)
-	wanted = slices.DeleteFunc(slices.Compact(wanted), func(oid string) bool { return oid == "" || known[oid] })
+	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
+	wanted = slices.DeleteFunc(wanted, func(oid string) bool { return oid == "" || known[oid] })
 	if len(wanted) == 0 {
 		return pack{}, nil
 	}
@@ -190,6 +243,14 @@ func (r *Repo) pack(ctx context.Context, st *state, wanted []string) (pack, erro
 
 // send runs a script with updates of refs and a pack as its input.
 func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string, updates string, p pack) error {
+	l := r.newRelay(ctx, p.revs)
+	err := r.sendOver(ctx, sh, script, args, updates, p, l)
+	l.end(err)
+	return err
+}
+
+// sendOver is send with a relay.
+func (r *Repo) sendOver(ctx context.Context, sh Shell, script string, args []string, updates string, p pack, l *relay) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pr, pw := io.Pipe()
@@ -197,12 +258,8 @@ func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string,
 	go func() {
 		_, err := io.WriteString(pw, updates+"\n")
 		if err == nil && p.revs != "" {
-			to, end := io.Writer(pw), func(error) {}
-			if r.progress != nil {
-				to, end = r.progress(pw, func() (int64, error) { return r.packSize(ctx, p.revs) })
-			}
-			err = r.git.Stream(ctx, strings.NewReader(p.revs), to, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
-			end(err)
+			l.Writer = pw
+			err = r.git.Stream(ctx, strings.NewReader(p.revs), l.to, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
 		}
 		_ = pw.CloseWithError(err)
 		packed <- err
@@ -216,15 +273,6 @@ func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string,
 		err = packErr
 	}
 	return err
-}
-
-// packSize estimates the size of a pack. Git before 2.31 cannot.
-func (r *Repo) packSize(ctx context.Context, revs string) (size int64, err error) {
-	out, err := r.git.Output(ctx, strings.NewReader(revs), "rev-list", "--objects", "--disk-usage", "--stdin")
-	if err == nil {
-		_, err = fmt.Sscan(string(out), &size)
-	}
-	return size, err
 }
 
 // restoreClone sends the objects of refs to a git directory that was restored.

@@ -3,6 +3,7 @@ package gitsync
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -36,8 +37,8 @@ func newClone(t testing.TB, w *fixture) *cloned {
 		return io.MultiWriter(to, c), func(err error) {
 			if err == nil {
 				c.size, err = size()
+				assert.Check(t, err)
 			}
-			assert.Check(t, err)
 		}
 	})
 	assert.NilError(t, w.repo.Check(t.Context()))
@@ -250,6 +251,40 @@ func TestCloneInterruptedPush(t *testing.T) {
 	assert.Assert(t, errors.Is(err, cut))
 	c.push()
 	assert.Equal(t, c.inSandbox("git status --porcelain; git log --format=%s"), "first")
+}
+
+// A push that was cut continues after the last part that the sandbox has got.
+func TestClonePushContinues(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	const files, size = 8, 20000
+	for i := range files {
+		c.git("checkout", "-q", "-b", fmt.Sprint("topic", i))
+		content := make([]byte, size)
+		_, _ = rand.Read(content)
+		c.write("random", string(content))
+		c.git("add", ".")
+		c.git("commit", "-q", "-m", fmt.Sprint(i))
+		c.git("checkout", "-q", "main")
+		c.git("merge", "-q", "--no-ff", "-m", fmt.Sprint("merge ", i), fmt.Sprint("topic", i))
+	}
+	c.repo.partSize = 2 * size
+	parts := 0
+	_, err := c.repo.Push(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+		if script == partScript {
+			if parts++; parts == 3 {
+				_, _ = io.CopyN(io.Discard, stdin, size/2)
+				return errCut
+			}
+		}
+		return c.sh(ctx, script, args, stdin, stdout)
+	})
+	assert.ErrorIs(t, err, errCut)
+	c.push()
+	assert.Assert(t, c.sent > 3*size && c.sent < 6*size, "%d bytes", c.sent)
+	assert.Equal(t, c.inSandbox("git fsck --strict && git status --porcelain && git log --format=%H"), c.git("log", "--format=%H"))
+	c.push()
+	assert.Equal(t, c.sent, int64(0))
 }
 
 // What a sandbox has got from a push whose end was not seen is not taken for its own commits.

@@ -45,6 +45,7 @@ type Repo struct {
 	clone      bool     // the sandbox has a clone of the worktree
 	changes    bool     // the user's uncommitted changes are sent too
 	progress   Progress // of what is sent; nil for none
+	partSize   int64
 
 	idle      bool // no process runs in the sandbox
 	repairing bool
@@ -57,7 +58,7 @@ func Open(wt gitrepo.Worktree, name, stateDir string) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Repo{git: g, name: name, stateDir: stateDir, folder: Folder}, nil
+	return &Repo{git: g, name: name, stateDir: stateDir, folder: Folder, partSize: partSize}, nil
 }
 
 // WithAlternates returns the repository with approved alternates.

@@ -172,7 +172,7 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Pushing, st.Held = branch, ref, tip, tips, refs, nil, false
+	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Pushing, st.Parts, st.Held = branch, ref, tip, tips, refs, nil, nil, false
 	return r.save(*st)
 }
 

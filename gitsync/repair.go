@@ -102,7 +102,7 @@ func (r *Repo) salvage(ctx context.Context, st *state, sh Shell, res *Result) (l
 		if lost != nil && !Permanent(lost) {
 			return nil, lost
 		}
-		st.Restoring = &restoring{}
+		st.Restoring, st.Parts = &restoring{}, nil
 		if lost != nil {
 			st.Restoring.Lost = lost.Error()
 			err = sh(ctx, discardBackupScript, []string{r.folder}, nil, io.Discard)

@@ -32,6 +32,8 @@ type state struct {
 	Pushed map[string]string `json:"pushed"`
 	// Pushing are the user's refs of an unfinished push, which the sandbox may have got.
 	Pushing map[string]string `json:"pushing,omitempty"`
+	// Parts are commits that the sandbox has got with their history, in an unfinished push.
+	Parts []string `json:"parts,omitempty"`
 	// Pending is an unfinished fast-forward.
 	Pending *pending `json:"pending,omitempty"`
 	// Restoring is an unfinished repair.

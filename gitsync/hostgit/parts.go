@@ -1,0 +1,50 @@
+package hostgit
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// PackSize estimates the size of a pack of revisions, as for "git rev-list --stdin". Git before 2.31
+// cannot.
+func (g Git) PackSize(ctx context.Context, revs string) (size int64, err error) {
+	out, err := g.Output(ctx, strings.NewReader(revs), "rev-list", "--objects", "--disk-usage", "--stdin")
+	if err == nil {
+		_, err = fmt.Sscan(string(out), &size)
+	}
+	return size, err
+}
+
+// Parts splits revisions into packs of about a size: it returns the commits that each pack but the
+// last one ends with. Each has what the next ones are based on.
+func (g Git) Parts(ctx context.Context, revs string, size int64) ([][]string, error) {
+	if revs == "" {
+		return nil, nil
+	}
+	total, err := g.PackSize(ctx, revs)
+	if err != nil || total <= size {
+		return nil, nil //nolint:nilerr // one pack, without an estimate
+	}
+	out, err := g.Output(ctx, strings.NewReader(revs), "rev-list", "--reverse", "--topo-order", "--parents", "--stdin")
+	if err != nil {
+		return nil, fmt.Errorf("listing commits to send: %w", err)
+	}
+	var parts [][]string
+	ends := map[string]bool{}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	length := max(1, int(int64(len(lines))*size/total))
+	for i, line := range lines[:len(lines)-1] {
+		commit, parents, _ := strings.Cut(line, " ")
+		for parent := range strings.FieldsSeq(parents) {
+			delete(ends, parent)
+		}
+		ends[commit] = true
+		if (i+1)%length == 0 {
+			parts = append(parts, slices.Sorted(maps.Keys(ends)))
+		}
+	}
+	return parts, nil
+}
