@@ -166,7 +166,7 @@ func TestFaults(t *testing.T) {
 
 // remoteFaults are those of loops on a remote engine: git and the backlog are the clone's there, and
 // the sandbox is repaired through the connection.
-var remoteFaults = []string{"git-clean", "branch-deleted", "no-git-head", "index-lock", "loop-killed", "docker-kill", "plugin-killed"}
+var remoteFaults = []string{"git-clean", "no-git-head", "docker-kill", "plugin-killed"}
 
 // runScenarios runs the faults in one world after the other: the next one comes after a failure.
 func runScenarios(t *testing.T, rows []fault, next func() *world) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -95,6 +96,11 @@ func (p *process) wait(t *testing.T) result {
 		t.Fatalf("%q still runs\nstdout:\n%s\nstderr:\n%s", p.cmd.Args, p.stdout.String(), p.stderr.String())
 	}
 	return result{p.code, p.stdout.String(), p.stderr.String()}
+}
+
+// withoutProgress removes what a command prints while a fetch is slow.
+func withoutProgress(stderr string) string {
+	return regexp.MustCompile(`(?m)^Fetching commits from the sandbox \S+\n`).ReplaceAllString(stderr, "")
 }
 
 // iterations waits for the end of a loop that runs an agent so many times: for each

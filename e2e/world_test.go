@@ -230,7 +230,9 @@ func (w *world) docker(args ...string) *exec.Cmd { return w.command("docker", ar
 // ralph runs "docker ralph" with these arguments.
 func (w *world) ralph(t *testing.T, args ...string) result {
 	t.Helper()
-	return run(t, w.docker(append([]string{"ralph"}, args...)...))
+	res := run(t, w.docker(append([]string{"ralph"}, args...)...))
+	res.stderr = withoutProgress(res.stderr)
+	return res
 }
 
 // ok runs "docker ralph", which has to succeed, and returns its output.
