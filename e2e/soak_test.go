@@ -235,7 +235,7 @@ func (s *soak) buildOnce() bool {
 	s.setBuild(nil)
 	out := said.String()
 	s.logf("build ended with exit code %d\n%s", build.code, out)
-	if build.code > 128 || strings.Contains(out, "running in the background") || strings.Contains(out, "continues in the sandbox") {
+	if build.code > 128 || strings.Contains(out, "running in the background") || strings.Contains(out, "lost the connection to the engine") {
 		s.leaveNoLoop() // it may go on alone
 	}
 	s.restores += strings.Count(out, "restored it from the copy of ")
