@@ -295,7 +295,7 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, ".env"), "KEY=user's\n")
 		dirty := w.git(t, "status", "--porcelain")
 		res := w.ralph(t, "--require-clean", "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "has uncommitted changes of 3 files: "))
+		assert.Check(t, is.Contains(res.stderr, "has uncommitted changes in 3 files: "))
 		assert.Check(t, is.Contains(res.stderr, "\nHint: commit or stash them"))
 		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
 
@@ -303,7 +303,7 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; echo three > staged.txt; git add -A; git commit -qam all"}},
 			task{ID: "b", Title: "Nothing", Priority: 1, Steps: []string{"true"}})
 		res = w.ralph(t, "build").expect(t, 0)
-		assert.Equal(t, strings.Count(res.stderr, "Your uncommitted changes of 3 files are left out of the sandbox's commits: "), 1, res.stderr)
+		assert.Equal(t, strings.Count(res.stderr, "Your uncommitted changes in 3 files are left out of the sandbox's commits: "), 1, res.stderr)
 		assert.Check(t, is.Contains(res.stderr, "Files with your uncommitted changes were changed, and are not committed: staged.txt"))
 		assert.Equal(t, w.git(t, "diff", "--name-only", before, "main"), "a.txt")
 		assert.Equal(t, w.git(t, "show", ":staged.txt"), "two")

@@ -255,7 +255,7 @@ func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
 		}
 		w.setenv("ANTHROPIC_API_KEY", key)
 		res = w.ralph(t, build...).expect(t, 0)
-		assert.Equal(t, res.stderr, "Warning: the agent has your git directory and can commit your uncommitted changes of 1 file: key\n")
+		assert.Equal(t, res.stderr, "Warning: the agent has your git directory and can commit your uncommitted changes in 1 file: key\n")
 		assert.Equal(t, w.read(t, "key"), "key: proxy-managed\n")
 
 		// Unless the user passes it.

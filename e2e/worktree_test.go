@@ -87,7 +87,7 @@ func TestWorktreeLifecycle(t *testing.T) {
 		assert.Equal(t, got[w.repo].State, "not found")
 
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "uncommitted changes of 1 file: half.txt"))
+		assert.Check(t, is.Contains(res.stderr, "uncommitted changes in 1 file: half.txt"))
 		assert.Check(t, is.Contains(res.stderr, "1 commit not merged: "))
 		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on the branch feature/x`))
 		assert.Equal(t, w.sandbox(t).Name, name)

@@ -84,7 +84,7 @@ func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule }
 
 // Error says what happened, and where both sides are.
 func (c *Conflict) Error() string {
-	return fmt.Sprintf("%s: your branch %s stays where it is, the sandbox's commits are at %s", c.advice().why, c.Branch, c.Ref)
+	return fmt.Sprintf("%s: your branch %s was not fast-forwarded, the sandbox's commits are at %s", c.advice().why, c.Branch, c.Ref)
 }
 
 // Hint says what to do.
@@ -143,13 +143,13 @@ func (c *Conflict) advice() *advice {
 		a.why = "your files are as they were before these commits"
 		a.todo = "merge them with " + a.git("merge", c.Ref)
 	case stagedClash:
-		a.why = fmt.Sprintf("they conflict with your staged change of %q", c.Detail)
+		a.why = fmt.Sprintf("they conflict with your staged change to %q", c.Detail)
 		a.todo = fmt.Sprintf("commit or unstage it (%s); the next command fast-forwards the branch", a.git("restore", "--staged", c.Detail))
 	case indexLocked:
 		a.why = fmt.Sprintf("another git process holds %q", c.Detail)
 		a.todo = "run any command again; if no git process is running, remove that file"
 	case fileInTheWay:
-		a.why = fmt.Sprintf("they would overwrite your %q", c.Detail)
+		a.why = fmt.Sprintf("your %q would be overwritten", c.Detail)
 		a.todo = fmt.Sprintf("move it away, or stash your changes with %s; the next command fast-forwards the branch", a.git("stash", "--include-untracked"))
 	default:
 		a.why = "your branch and the sandbox's have diverged"

@@ -99,7 +99,7 @@ func TestStagedFileConflictsWithADirectory(t *testing.T) {
 			tip := w.commit(tc.agents, "agent's\n")
 			res := w.fetch()
 			assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == stagedClash)
-			assert.Assert(t, is.Contains(res.Conflict.Error(), "conflict with your staged change of "))
+			assert.Assert(t, is.Contains(res.Conflict.Error(), "conflict with your staged change to "))
 			assert.Equal(t, w.tip("main"), before)
 			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), tip)
 			assert.Equal(t, w.git("diff", "--cached", "--name-only"), tc.staged)
@@ -133,7 +133,7 @@ func TestDivergedBranches(t *testing.T) {
 	w.write("b.txt", "user's\n")
 	w.git("commit", "-q", "-m", "user: b", "b.txt")
 	c := fetchConflict(t, w, diverged)
-	assert.Assert(t, is.Contains(c.Error(), "your branch and the sandbox's have diverged: your branch main stays where it is, the sandbox's commits are at refs/ralph/ralph-test/main"))
+	assert.Assert(t, is.Contains(c.Error(), "your branch and the sandbox's have diverged: your branch main was not fast-forwarded, the sandbox's commits are at refs/ralph/ralph-test/main"))
 	assert.Equal(t, c.Merged, "refs/ralph/ralph-test/@merged")
 
 	_, err := w.repo.Push(t.Context(), w.sh)

@@ -189,7 +189,7 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox, alone bool) error 
 	ReportSync(g.Host, res)
 	reportUncommitted(g.Host, sb, res.Uncommitted)
 	if n := len(res.Sent); n > 0 {
-		g.Host.Report(fmt.Sprintf("Your uncommitted changes of %s were sent, and are left out of the sandbox's commits: %s", host.Count(n, "file"), host.Some(res.Sent)))
+		g.Host.Report(fmt.Sprintf("Sent your uncommitted changes in %s, which are left out of the sandbox's commits: %s", host.Count(n, "file"), host.Some(res.Sent)))
 	}
 	return recreateHint(sb, err)
 }

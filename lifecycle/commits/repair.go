@@ -25,7 +25,7 @@ func IsBroken(err error) bool {
 
 // errStillBusy says that a broken git directory is not repaired because another command runs in
 // the sandbox.
-var errStillBusy = errors.New("it is not repaired while another command runs there")
+var errStillBusy = errors.New("not repairing it while another command is running there")
 
 // IsStillBusy reports whether a command may go on after [Git.AwaitIdle].
 func IsStillBusy(err error) bool { return errors.Is(err, errStillBusy) }
@@ -36,7 +36,7 @@ func stillBusy(sb lifecycle.Sandbox, broken error) error {
 
 // AwaitIdle waits until no other command runs in the sandbox.
 func (g *Git) AwaitIdle(ctx context.Context, sb lifecycle.Sandbox) error {
-	g.Host.Report(fmt.Sprintf("Waiting for the other commands in the sandbox %s: its git directory is broken, and is repaired when they have ended", sb.Name))
+	g.Host.Report(fmt.Sprintf("Waiting for other commands in the sandbox %s before repairing its git directory", sb.Name))
 	for {
 		unlock, err := g.Host.TryLockAgents(sb.Name)
 		if err != nil {
@@ -133,7 +133,7 @@ func (g *Git) repair(ctx context.Context, sb lifecycle.Sandbox, broken error) (g
 	}
 	note := fmt.Sprintf("Warning: %v; it was restored from your repository", broken)
 	if lost != nil {
-		note += fmt.Sprintf(", without commits that were not fetched before (%v): what it had is in .git/%s in the sandbox", lost, gitsync.LostFolder)
+		note += fmt.Sprintf(", without unfetched commits (%v): its old contents are in .git/%s in the sandbox", lost, gitsync.LostFolder)
 	}
 	g.repairs = append(g.repairs, note)
 	return res, nil

@@ -95,7 +95,7 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 		return errUnprepared
 	}
 	if lost != nil {
-		h.Report(fmt.Sprintf("Warning: commits that were not fetched before are lost: %v", lost))
+		h.Report(fmt.Sprintf("Warning: unfetched commits are lost: %v", lost))
 	}
 	return heldHint(l.Sandbox, err)
 }
@@ -119,7 +119,7 @@ func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i
 		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, because it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
 	}
 	if gitsync.Permanent(err) {
-		h.Report(fmt.Sprintf("Warning: commits that were not fetched before are lost with the sandbox %s: %v", sb.Name, err))
+		h.Report(fmt.Sprintf("Warning: unfetched commits are lost with the sandbox %s: %v", sb.Name, err))
 		return gitsync.Abandon(h.StateDir, sb.Name)
 	}
 	if err != nil {

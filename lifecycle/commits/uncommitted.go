@@ -31,10 +31,10 @@ func CheckUncommitted(ctx context.Context, h host.Host, wt gitrepo.Worktree, spe
 		h.Report(fmt.Sprintf("Warning: %v", err))
 	case len(changed) == 0:
 	case requireClean:
-		err := fmt.Errorf("%s has uncommitted changes of %s: %s", wt.Root, host.Count(len(changed), "file"), host.Some(changed))
+		err := fmt.Errorf("%s has uncommitted changes in %s: %s", wt.Root, host.Count(len(changed), "file"), host.Some(changed))
 		return hint.Wrap(err, "commit or stash them, e.g. with \"git stash --include-untracked\"")
 	default:
-		h.Report(fmt.Sprintf("Warning: the agent has your git directory and can commit your uncommitted changes of %s: %s", host.Count(len(changed), "file"), host.Some(changed)))
+		h.Report(fmt.Sprintf("Warning: the agent has your git directory and can commit your uncommitted changes in %s: %s", host.Count(len(changed), "file"), host.Some(changed)))
 	}
 	return nil
 }
@@ -45,8 +45,8 @@ func reportUncommitted(h host.Host, sb lifecycle.Sandbox, users []string) {
 	switch {
 	case len(users) == 0:
 	case sb.Clone:
-		h.Report(fmt.Sprintf("Warning: the sandbox does not have your uncommitted changes of %s: %s\nHint: commit them, or pass --with-changes", host.Count(len(users), "file"), host.Some(users)))
+		h.Report(fmt.Sprintf("Warning: the sandbox does not have your uncommitted changes in %s: %s\nHint: commit them, or pass --with-changes", host.Count(len(users), "file"), host.Some(users)))
 	default:
-		h.Report(fmt.Sprintf("Your uncommitted changes of %s are left out of the sandbox's commits: %s", host.Count(len(users), "file"), host.Some(users)))
+		h.Report(fmt.Sprintf("Your uncommitted changes in %s are left out of the sandbox's commits: %s", host.Count(len(users), "file"), host.Some(users)))
 	}
 }

@@ -34,5 +34,5 @@ func TestBusyCloneIsNotPushedTo(t *testing.T) {
 	assert.NilError(t, g.push(t.Context(), sb, false))
 	assert.Equal(t, out.String(), "")
 	assert.NilError(t, os.WriteFile(filepath.Join(wt.Root, "a.txt"), nil, 0o644))
-	assert.Error(t, g.push(t.Context(), sb, false), "your uncommitted changes of 1 file cannot be sent to the sandbox ralph-test while another command is running in it")
+	assert.Error(t, g.push(t.Context(), sb, false), "your uncommitted changes in 1 file cannot be sent to the sandbox ralph-test while another command is running in it")
 }

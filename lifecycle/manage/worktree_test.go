@@ -204,7 +204,7 @@ func TestRemoveWorktreeReportsUnmergedWork(t *testing.T) {
 		return r
 	}
 	text := removing(WorktreeRemoval{}).refuse().Error()
-	assert.Check(t, is.Contains(text, `uncommitted changes of 1 file: "a\x1b"`))
+	assert.Check(t, is.Contains(text, `uncommitted changes in 1 file: "a\x1b"`))
 	assert.Check(t, is.Contains(text, `"one\x1b"; they stay on the branch x`))
 	assert.Check(t, is.Contains(text, "they stay at refs/ralph/ralph-x/other"))
 

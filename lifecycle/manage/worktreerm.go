@@ -215,7 +215,7 @@ func (r *removal) findLosses(ctx context.Context) error {
 			return err
 		}
 		if n := len(s.Changed); n > 0 {
-			r.lost = append(r.lost, fmt.Sprintf("uncommitted changes of %s: %s", host.Count(n, "file"), host.Some(s.Changed)))
+			r.lost = append(r.lost, fmt.Sprintf("uncommitted changes in %s: %s", host.Count(n, "file"), host.Some(s.Changed)))
 		}
 	}
 	// The fetch may have moved the branch, or HEAD.
