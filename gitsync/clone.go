@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/archive"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/index"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
@@ -49,19 +50,19 @@ func (r *Repo) cloneLayout() *Layout {
 }
 
 // fillClone writes a git directory without commits: [Repo.Push] sends them.
-func (r *Repo) fillClone(ctx context.Context, a *archive, branch string) error {
+func (r *Repo) fillClone(ctx context.Context, a *archive.Archive, branch string) error {
 	if err := r.save(state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}); err != nil {
 		return err
 	}
-	a.directory(path.Base(wire.CloneDir))
+	a.Beside(path.Base(wire.CloneDir))
 	if err := r.fillFiles(ctx, a, branch, nil); err != nil {
 		return err
 	}
 	if branch == "" { // only agents need a branch
 		branch = ".invalid"
 	}
-	a.file("HEAD", []byte("ref: refs/heads/"+branch+"\n"))
-	return a.close()
+	a.File("HEAD", []byte("ref: refs/heads/"+branch+"\n"))
+	return a.Close()
 }
 
 // pushCloneScript is pushScript for a clone. Its input are the updates of other refs, an

@@ -1,16 +1,17 @@
 package gitsync
 
 import (
-	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/gitsync/archive"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -213,15 +214,17 @@ func (r *Repo) refill(ctx context.Context, st *state, sh Shell, script string, r
 	pr, pw := io.Pipe()
 	filled := make(chan error, 1)
 	go func() {
-		a := &archive{w: tar.NewWriter(pw)}
-		err := r.fillFiles(ctx, a, st.Branch, refs)
+		a, err := archive.New(pw, path.Base(Folder), "0:0")
+		if err == nil {
+			err = r.fillFiles(ctx, a, st.Branch, refs)
+		}
 		if err == nil {
 			name := "HEAD"
 			if refs == nil {
 				name = "HEAD.ralph" // used if HEAD is broken
 			}
-			a.file(name, []byte("ref: refs/heads/"+st.Branch+"\n"))
-			err = a.close()
+			a.File(name, []byte("ref: refs/heads/"+st.Branch+"\n"))
+			err = a.Close()
 		}
 		_ = pw.CloseWithError(err)
 		filled <- err
