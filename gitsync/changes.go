@@ -56,7 +56,7 @@ git update-index -q --refresh || :
 
 // sent is a change of the user that a clone has.
 type sent struct {
-	Path string `json:"path"`
+	Path []byte `json:"path"` // not always UTF-8
 	Mode string `json:"mode"` // 0 for a removed file
 	ID   string `json:"id"`
 }
@@ -78,7 +78,7 @@ func (r *Repo) removeChanges(ctx context.Context, st *state, sh Shell) error {
 }
 
 // sendChanges sends the user's uncommitted changes to a clone at the same commit.
-func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell) (paths []string, err error) {
+func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell, res *Result) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("sending uncommitted changes to the sandbox %s: %w", r.name, err)
@@ -86,40 +86,40 @@ func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell) (paths []st
 	}()
 	objects, err := os.MkdirTemp(filepath.Join(r.stateDir, "git"), r.name+".changes-")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = os.RemoveAll(objects) }()
 	if err := r.git.Owner.Chown(objects); err != nil {
-		return nil, err
+		return err
 	}
 	tip := st.Synced
 	if tip == "" {
-		return nil, errors.New("the branch has no commits")
+		return errors.New("the branch has no commits")
 	}
-	side, changes, err := r.sideCommit(ctx, objects, tip)
+	side, changes, err := r.sideCommit(ctx, objects, tip, res)
 	if err != nil || len(changes) == 0 {
-		return nil, err
+		return err
 	}
 	st.Sent = nil
 	tracked := map[string]bool{}
 	for _, c := range changes {
-		s := sent{Path: c.Path, Mode: c.NewMode, ID: c.NewID}
+		s := sent{Path: []byte(c.Path), Mode: c.NewMode, ID: c.NewID}
 		if c.Deleted() {
 			s.Mode, s.ID = "0", c.OldID
 		}
 		st.Sent = append(st.Sent, s)
 		tracked[c.Path] = !c.Added()
-		paths = append(paths, c.Path)
+		res.Sent = append(res.Sent, c.Path)
 	}
 	if err := r.save(*st); err != nil { // before the sandbox has any of them
-		return nil, err
+		return err
 	}
 	from := *r
 	from.git = r.withObjects(objects)
 	if err := from.send(ctx, sh, sendChangesScript, []string{tip, side}, "", pack{side + "\n^" + tip + "\n"}); err != nil {
-		return nil, err
+		return err
 	}
-	return paths, r.exclude(ctx, st, sh, slices.Sorted(maps.Keys(tracked)), tracked)
+	return r.exclude(ctx, st, sh, slices.Sorted(maps.Keys(tracked)), tracked)
 }
 
 // withObjects adds an object directory, to which git writes.
@@ -128,8 +128,9 @@ func (r *Repo) withObjects(dir string) hostgit.Git {
 }
 
 // sideCommit commits the working tree on top of a commit, with its objects in a directory
-// that the repository does not read.
-func (r *Repo) sideCommit(ctx context.Context, objects, tip string) (side string, changes []hostgit.Change, err error) {
+// that the repository does not read. Repositories in it are left out: those are submodules,
+// which stay at the commit that the sandbox has, and others.
+func (r *Repo) sideCommit(ctx context.Context, objects, tip string, res *Result) (side string, changes []hostgit.Change, err error) {
 	config, err := r.git.Config(ctx)
 	if err != nil {
 		return "", nil, err
@@ -143,7 +144,21 @@ func (r *Repo) sideCommit(ctx context.Context, objects, tip string) (side string
 	g := own.git.WithoutFilters(config).With("GIT_INDEX_FILE="+index,
 		"GIT_AUTHOR_NAME=docker-ralph", "GIT_AUTHOR_EMAIL=docker-ralph@localhost", "GIT_COMMITTER_NAME=docker-ralph", "GIT_COMMITTER_EMAIL=docker-ralph@localhost")
 	g.Timeout = checkoutTimeout
-	if _, err := g.InWorktree(ctx, "-c", "advice.addEmbeddedRepo=false", "add", "--all"); err != nil {
+	out, err := g.InWorktree(ctx, "ls-files", "-z", "--others", "--exclude-standard")
+	if err != nil {
+		return "", nil, err
+	}
+	add := []string{"add", "--all", "--", "."}
+	for path := range strings.SplitSeq(string(out), "\x00") {
+		if isDir(path) {
+			res.Unsent = append(res.Unsent, path)
+			add = append(add, ":(exclude,literal)"+path)
+		}
+	}
+	if _, err := g.With("GIT_LITERAL_PATHSPECS=0").InWorktree(ctx, add...); err != nil {
+		return "", nil, err
+	}
+	if err := r.resetSubmodules(ctx, g, tip); err != nil {
 		return "", nil, err
 	}
 	tree, err := g.Line(ctx, "write-tree")
@@ -155,4 +170,27 @@ func (r *Repo) sideCommit(ctx context.Context, objects, tip string) (side string
 	}
 	changes, err = g.Changes(ctx, tip, side)
 	return side, changes, err
+}
+
+// resetSubmodules resets the submodules in an index to those of a commit.
+func (r *Repo) resetSubmodules(ctx context.Context, g hostgit.Git, tip string) error {
+	tree, err := g.Line(ctx, "write-tree")
+	if err != nil {
+		return err
+	}
+	changes, err := g.Changes(ctx, tip, tree)
+	if err != nil {
+		return err
+	}
+	var input strings.Builder
+	for _, c := range changes {
+		switch hostgit.Submodule {
+		case c.OldMode:
+			_, _ = fmt.Fprintf(&input, "%s %s\t%s\x00", c.OldMode, c.OldID, c.Path)
+		case c.NewMode:
+			_, _ = fmt.Fprintf(&input, "0 %s\t%s\x00", c.NewID, c.Path)
+		}
+	}
+	_, err = g.Output(ctx, strings.NewReader(input.String()), "update-index", "-z", "--add", "--replace", "--index-info")
+	return err
 }

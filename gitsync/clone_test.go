@@ -449,6 +449,34 @@ func TestCloneWithChanges(t *testing.T) {
 	assert.Equal(t, c.inSandbox("git show stash:a.txt stash^3:new.txt; git status --porcelain"), "user's\nagent\nuser's\nagent")
 }
 
+// Changes of any kind are sent, but for repositories in the worktree.
+func TestCloneWithUnusualChanges(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.run(w.root, nil, "sh", "-ec", `git clone -q . ../sub; git -c protocol.file.allow=always submodule --quiet add "$PWD/../sub" sub; printf x > "$(printf 'odd\377')"; git add -A; git commit -qm sub`)
+	c := newClone(t, w)
+	c.push()
+	gitlink := c.inSandbox("git ls-files -s sub")
+	c.repo = c.repo.WithChanges()
+	c.run(c.root, nil, "sh", "-ec", `git -C sub commit -q --allow-empty -m more
+git init -q unborn; git init -q nested; git -C nested commit -q --allow-empty -m x; echo x > nested/x
+printf 'y\n' > "$(printf 'odd\377')"; printf 'z\n' > "$(printf 'new\376')"
+rm -r dir; ln -s sub dir; rm a.txt; mkdir a.txt; echo below > a.txt/b; chmod +x b.txt`)
+	for range 2 {
+		res := c.push()
+		assert.DeepEqual(t, res.Sent, []string{"a.txt", "a.txt/b", "b.txt", "dir", "dir/c.txt", "new\376", "odd\377"})
+		assert.DeepEqual(t, res.Unsent, []string{"nested/", "unborn/"})
+		assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "Warning: repositories in the worktree are not sent to the sandbox: nested/, unborn/"))
+		assert.Equal(t, c.inSandbox(`cat "$(printf 'odd\377')" "$(printf 'new\376')" a.txt/b; readlink dir; test -x b.txt; git ls-files -s sub; ls -d nested unborn 2>&1 | grep -c cannot`), "y\nz\nbelow\nsub\n"+gitlink+"\n2")
+		c.inSandbox("echo agent >> agent.txt; git add -A; git commit -qm agent")
+		assert.Equal(t, c.inSandbox("git diff --name-only HEAD~"), "agent.txt")
+		assert.Equal(t, c.fetch().Commits, 1)
+	}
+	c.run(c.root, nil, "sh", "-ec", "rm dir; rm -r a.txt; git checkout -q a.txt b.txt dir odd*; rm new*")
+	assert.Equal(t, len(c.push().Sent), 0)
+	assert.Equal(t, c.inSandbox("git status --porcelain; git stash list; ls | wc -l"), "6")
+}
+
 // Filters of the sandbox are the agent's: they run neither when its files change nor when
 // they are saved.
 func TestCloneRunsNoFilters(t *testing.T) {

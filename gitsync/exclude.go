@@ -43,16 +43,19 @@ func (r *Repo) exclude(ctx context.Context, st *state, sh Shell, paths []string,
 	var skip []string
 	for _, path := range paths {
 		if tracked[path] {
-			skip = append(skip, path)
+			skip = append(skip, gitpath.Quote(path))
 		} else {
 			_, _ = fmt.Fprintf(&input, "exclude %s\n", gitpath.Ignore(path))
 		}
 	}
 	for _, path := range st.SkipWorktree {
-		_, _ = fmt.Fprintf(&input, "no-skip-worktree %s\n", gitpath.Quote(path))
+		_, _ = fmt.Fprintf(&input, "no-skip-worktree %s\n", path)
+	}
+	for i := range filtered {
+		filtered[i] = gitpath.Quote(filtered[i])
 	}
 	for _, path := range append(filtered, skip...) {
-		_, _ = fmt.Fprintf(&input, "skip-worktree %s\n", gitpath.Quote(path))
+		_, _ = fmt.Fprintf(&input, "skip-worktree %s\n", path)
 	}
 	if err := sh(ctx, excludeScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
 		return fmt.Errorf("excluding uncommitted changes from the commits of the sandbox %s: %w", r.name, err)

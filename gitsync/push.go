@@ -81,7 +81,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return res, err
 	}
 	if r.changes {
-		res.Sent, err = r.sendChanges(ctx, &st, sh)
+		err := r.sendChanges(ctx, &st, sh, &res)
 		return res, err
 	}
 	res.Uncommitted, err = r.protect(ctx, &st, sh, st.Dirty)

@@ -30,6 +30,8 @@ type Result struct {
 	Uncommitted, Changed []string
 	// Sent are files with uncommitted changes of the user that a clone has got.
 	Sent []string
+	// Unsent are repositories in the working tree, which are not sent to a clone.
+	Unsent []string
 	// Repositories are directories of the working tree in which the command has created
 	// a repository.
 	Repositories []string
@@ -84,6 +86,9 @@ func (res Result) Notes() []string {
 	}
 	if len(res.Changed) > 0 {
 		add("Files with your uncommitted changes were changed, and are not committed: %s", firstOf(res.Changed))
+	}
+	if len(res.Unsent) > 0 {
+		add("Warning: repositories in the worktree are not sent to the sandbox: %s", firstOf(res.Unsent))
 	}
 	if res.unchecked != nil {
 		add("Warning: %v", res.unchecked)

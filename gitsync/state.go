@@ -53,7 +53,8 @@ type state struct {
 	// Refused are refs of the sandbox that cannot be fetched.
 	Refused map[string]refused `json:"refused,omitempty"`
 	// Protected says that the sandbox's git ignores uncommitted changes of the user;
-	// SkipWorktree are those to tracked files.
+	// SkipWorktree are those to tracked files, as git
+	// quotes them.
 	Protected    bool     `json:"protected,omitempty"`
 	SkipWorktree []string `json:"skipWorktree,omitempty"`
 	// Retry says that the cause of a conflict may be over at the next fetch.
