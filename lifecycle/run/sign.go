@@ -31,7 +31,7 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 	if !t.cfg.Sandbox.Sign {
 		return nil, nil
 	}
-	why, err := whyUnsigned(ctx, t.Driver, private, t.spec.Runtime)
+	why, err := whyUnsigned(ctx, t.Driver, private, *spec)
 	if err != nil {
 		return nil, err
 	}
@@ -57,15 +57,17 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 }
 
 // whyUnsigned returns why commits cannot be signed; empty if they can.
-func whyUnsigned(ctx context.Context, d lifecycle.Driver, private bool, runtime string) (string, error) {
+func whyUnsigned(ctx context.Context, d lifecycle.Driver, private bool, spec lifecycle.Spec) (string, error) {
 	driver, ok := d.(*container.Driver)
 	switch {
 	case !ok:
 		return "only containers can reach the ssh-agent", nil
 	case !private:
 		return fmt.Sprintf("it needs sandbox.git = %q, because otherwise the agent can change which key signs", config.GitPrivate), nil
+	case spec.Clone:
+		return "a clone of the worktree mounts no socket of this machine", nil
 	}
-	return driver.Signs(ctx, runtime)
+	return driver.Signs(ctx, spec.Runtime)
 }
 
 // serve signs for a process until stop is called, and configures git in the process for that.

@@ -19,11 +19,13 @@ func TestWhereCommitsAreNotSigned(t *testing.T) {
 		name   string
 		sign   bool
 		driver lifecycle.Driver
+		clone  bool
 		say    string
 	}{
-		{"not asked for", false, &container.Driver{}, ""},
-		{"a microVM", true, &listed{}, "only containers"},
-		{"the user's own git directory", true, &container.Driver{}, `it needs sandbox.git = "private"`},
+		{"not asked for", false, &container.Driver{}, false, ""},
+		{"a microVM", true, &listed{}, false, "only containers"},
+		{"a clone", true, &container.Driver{Host: "unix:///x"}, true, "a clone of the worktree mounts no socket of this machine"},
+		{"the user's own git directory", true, &container.Driver{}, false, `it needs sandbox.git = "private"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var cfg config.Effective
@@ -31,9 +33,9 @@ func TestWhereCommitsAreNotSigned(t *testing.T) {
 			for _, command := range []string{"build", host.TaskCommand} {
 				var stderr bytes.Buffer
 				in := Target{Choice: Choice{Backend: host.Backend{Driver: tc.driver}}, cfg: cfg, opts: Options{Command: command}}
-				var spec lifecycle.Spec
+				spec := lifecycle.Spec{Clone: tc.clone}
 				h := host.Host{Stderr: &stderr, StateDir: t.TempDir()}
-				s, err := signs(t.Context(), h, in, false, &spec)
+				s, err := signs(t.Context(), h, in, tc.clone, &spec)
 				assert.NilError(t, err)
 				assert.Assert(t, s == nil && spec.SignDir == "")
 				if tc.say == "" || command == host.TaskCommand {
