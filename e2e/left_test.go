@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -82,4 +83,68 @@ func TestSecretScanOfAFollowedLoop(t *testing.T) {
 		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
 	}
 	assert.Equal(t, len(w.sandboxes(t)), 1)
+}
+
+// A repair of git while another loop works would lose what that commits.
+func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"live", "clone"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, enginesFor(t)[0])
+			w.setenv("RALPH_GIT", "private")
+			user := fmt.Sprintf("%d:%d", w.uid, w.gid)
+			if name == "clone" {
+				w.useClone()
+				user = "1000:1000" // of the image
+			}
+			head := filepath.Join(w.repo, ".git", "HEAD")
+			w.plan(
+				t,
+				task{ID: "a", Title: "A", Steps: []string{
+					"touch /tmp/waiting && until [ -e /tmp/go ]; do sleep 0.1; done; echo 'ref: refs/heads/main' > " + head,
+					"echo a > a.txt && git add a.txt && git commit -qm 'Only a'; rm " + head,
+				}},
+				task{ID: "b", Title: "B", Priority: 1, Steps: []string{"echo b > b.txt && git add b.txt && git commit -qm 'Only b'"}},
+			)
+			first := start(t, w.docker("ralph", "build", "-n", "1"))
+			eventually(t, func() error {
+				if len(w.sandboxes(t)) == 0 || w.inside(t, "test", "-e", "/tmp/waiting").code != 0 {
+					return fmt.Errorf("the agent does not wait")
+				}
+				return nil
+			})
+			run(t, w.docker("exec", "-u", user, w.sandbox(t).ID, "rm", head)).expect(t, 0)
+			second := start(t, w.docker("ralph", "build", "-n", "1"))
+			awaitOutput(t, second, "Waiting for the other commands in the sandbox")
+			res := w.ralph(t, "shell", "--", "true").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "it is not repaired while another command runs there"))
+			w.inside(t, "touch", "/tmp/go").expect(t, 0)
+			first.wait(t)
+			second.wait(t).expect(t, 0)
+			assert.Equal(t, w.git(t, "log", "--format=%s", "main", "--", "a.txt", "b.txt"), "Only b\nOnly a")
+		})
+	}
+}
+
+// A branch that cannot be fetched keeps a clone, unless its commits are discarded.
+func TestUnfetchableCloneIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	w.useClone()
+	w.plan(t, task{ID: "a", Title: "A", Steps: []string{
+		`echo said; tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w /etc/hostname) | git mktree) && git branch bad $(git commit-tree -m bad -p HEAD $tree)`,
+	}})
+	w.ralph(t, "build", "-n", "1").expect(t, 0)
+	name := w.sandbox(t).Name
+	res := w.ralph(t, "clean", "--force").expect(t, 1)
+	assert.Check(t, is.Contains(res.stderr, `"refs/heads/bad" cannot be fetched: `))
+	assert.Check(t, is.Contains(res.stderr, `Hint: discard them with "docker ralph clean --discard-commits `+name))
+	assert.Equal(t, w.sandbox(t).Name, name)
+	assert.Equal(t, w.statuses(t)["a"], "done", "it still works")
+
+	w.ralph(t, "clean", "--force", "--discard-commits").expect(t, 0)
+	assert.Equal(t, len(w.sandboxes(t)), 0)
+	assert.Check(t, is.Contains(w.ok(t, "logs"), "said"))
+	w.setenv("RALPH_WORKSPACE", "live")
+	assert.Equal(t, w.statuses(t)["a"], "done", "the backlog came back")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -31,7 +32,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
 	if sb.Clone {
 		repo = repo.AsClone()
-		err = repo.SaveUncommitted(ctx, sh)
+		err = errors.Join(lastLogs(ctx, h, driver, sb), repo.SaveUncommitted(ctx, sh))
 	}
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
 		return res, nil, err
@@ -51,7 +52,9 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		err = checkLFS(ctx, repo, sh, sb)
 	}
 	if sb.Clone && err == nil {
-		err = releaseClone(ctx, h, driver, repo, sb)
+		if err = unfetched(ctx, sh, sb, res, lost); err == nil {
+			err = release(ctx, h, driver, repo, sb)
+		}
 	}
 	return res, lost, err
 }
@@ -66,17 +69,54 @@ func checkLFS(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, sb life
 		"push them with \"git lfs push\" in %q and get them with \"git lfs fetch --all\", or %s", "docker ralph shell", DiscardHint(sb.Name))
 }
 
-// releaseClone brings logs and backlog of a clone back to the worktree.
-func releaseClone(ctx context.Context, h host.Host, driver lifecycle.Driver, repo *gitsync.Repo, sb lifecycle.Sandbox) error {
+// lastLogs copies the logs of a clone that is about to be removed.
+func lastLogs(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
+	if host.Missing(sb.Root) {
+		return nil
+	}
+	return mirror.Finish(ctx, h, driver, sb)
+}
+
+// unfetched returns an error if a clone has commits that cannot be fetched.
+func unfetched(ctx context.Context, sh gitsync.Shell, sb lifecycle.Sandbox, res gitsync.Result, lost error) error {
+	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
+		lost = fmt.Errorf("%q cannot be fetched: %s", ref, res.Refused[ref])
+	}
+	if lost == nil {
+		lost = sh(ctx, `[ ! -e "$1" ]`, []string{gitsync.Folder + "/" + gitsync.LostFolder}, nil, io.Discard)
+		if _, found := errors.AsType[*gitsync.ScriptError](lost); found { // by an earlier repair
+			lost = fmt.Errorf("what could not be fetched is in .git/%s there", gitsync.LostFolder)
+		}
+	}
+	return hint.Wrap(lost, "%s", DiscardHint(sb.Name))
+}
+
+// ReleaseClone brings the logs and the backlog of a clone whose commits are discarded back to the
+// worktree.
+func ReleaseClone(ctx context.Context, h host.Host, l host.Located) error {
+	sb := l.Sandbox
+	if !sb.Clone || sb.State != lifecycle.Running {
+		return nil
+	}
+	wt, err := worktreeOf(ctx, h, sb)
+	if err != nil {
+		return err
+	}
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(lastLogs(ctx, h, l.Backend.Driver, sb), release(ctx, h, l.Backend.Driver, repo, sb))
+}
+
+// release brings the backlog of a clone back to the worktree.
+func release(ctx context.Context, h host.Host, driver lifecycle.Driver, repo *gitsync.Repo, sb lifecycle.Sandbox) error {
 	backlog := backlogs.Backlog{Host: h, Sandbox: sb.Name}
 	if host.Missing(sb.Root) {
 		if err := backlog.Retire(ctx, driver, sb); err != nil {
 			return err
 		}
 		return repo.SetReleased(ctx, true)
-	}
-	if err := mirror.Finish(ctx, h, driver, sb); err != nil {
-		return err
 	}
 	if err := backlog.Return(ctx, driver, sb); err != nil {
 		return err
@@ -114,6 +154,9 @@ func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i
 	}
 	if err == nil {
 		err = lost // it stays in the volume, which goes
+	}
+	if sb.Clone && err != nil {
+		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
 	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
 		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, because it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
