@@ -19,7 +19,7 @@ func newSystemCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "system COMMAND",
 		Short: "Manage disk space",
-		Long:  `Manage the disk space that docker ralph uses on this machine.`,
+		Long:  `Manage the disk space that docker ralph uses.`,
 		Args:  knownCommand,
 		RunE:  needsCommand(d.cli),
 	}
@@ -33,7 +33,7 @@ func newSystemDfCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "df [OPTIONS]",
 		Short: "Show disk usage",
-		Long: `Show the disk usage of all repositories on this machine: sandboxes with their proxies,
+		Long: `Show the disk usage of all repositories: sandboxes with their proxies,
 networks and volumes, images, and state on the host. Reclaimable are resources of
 deleted worktrees and repositories, of other versions of docker ralph, and of no
 sandbox. Sizes of microVMs are unknown.`,

@@ -26,7 +26,7 @@ func newTopCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
 		Short: "Monitor all sandboxes in the terminal",
-		Long: `Monitor all sandboxes on this machine and the output of their loops. Those that need
+		Long: `Monitor the sandboxes on all engines and the output of their loops. Those that need
 your attention come first. Keys attach to a loop, reply to questions, stop a sandbox,
 and show its commits: press ? for help.`,
 		Args:              cli.NoArgs,

@@ -65,8 +65,8 @@ func checkLFS(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, sb life
 	if err != nil || n == 0 {
 		return err
 	}
-	return hint.Wrap(fmt.Errorf("your repository lacks %s of Git LFS", host.Count(n, "object")),
-		"push them with \"git lfs push\" in %q and get them with \"git lfs fetch --all\", or %s", "docker ralph shell", DiscardHint(sb.Name))
+	return hint.Wrap(fmt.Errorf("your repository is missing %s", host.Count(n, "Git LFS object")),
+		"push them with \"git lfs push --all origin\" in %q, then run \"git lfs fetch --all\", or %s", "docker ralph shell", DiscardHint(sb.Name))
 }
 
 // lastLogs copies the logs of a clone that is about to be removed.

@@ -41,7 +41,7 @@ const (
 	pushedLoops = 5
 )
 
-var errSilent = errors.New("the sandbox does not answer")
+var errSilent = errors.New("the sandbox is not responding")
 
 // Is reports whether a process in a sandbox only copies logs. It ends when its host does.
 func Is(d lifecycle.Dispatch) bool {
