@@ -132,12 +132,9 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		if err := r.revokeUnused(ctx, h.Host, sb); err != nil {
 			return 0, err
 		}
-		leave := func() {}
-		if command != host.TaskCommand {
-			push := func(alone bool) error { return r.git.Push(ctx, sb, command, alone) }
-			if leave, err = h.ShareAgents(ctx, sb.Name, push); err != nil {
-				return 0, err
-			}
+		leave, err := h.shareAgents(ctx, r, sb)
+		if err != nil {
+			return 0, err
 		}
 		routed, done, err := pushKeys(ctx, h.Host, r, sb, p)
 		defer func() { leave(); done() }()
@@ -151,13 +148,10 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		defer stop()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
 		code, err := execSynced(ctx, h.Host, r, sb, rec.cause != "", func() (int, error) {
-			keep, err := r.keepBacklog(ctx, h.Host, sb, p.ID, rec.cause != "")
-			if err != nil {
-				return 0, err
-			}
-			stopWatch()
-			code, err := h.exec(running, r, rec, sb, routed, tried)
-			return code, cmp.Or(err, keep(code))
+			return h.execKept(ctx, r, rec, sb, p.ID, func() (int, error) {
+				stopWatch()
+				return h.exec(running, r, rec, sb, routed, tried)
+			})
 		})
 		warnUnsigned(h.Host, r, err)
 		return code, err
@@ -175,6 +169,25 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		}
 	}
 	return Result{Code: code, Sandbox: sb, Err: givenUp(ctx, err)}
+}
+
+// shareAgents takes the lock of commands that start agents, and pushes to the sandbox under it, for
+// such a command.
+func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox) (leave func(), err error) {
+	if r.opts.Command == host.TaskCommand {
+		return func() {}, nil
+	}
+	return h.ShareAgents(ctx, sb.Name, func(alone bool) error { return r.git.Push(ctx, sb, r.opts.Command, alone) })
+}
+
+// execKept runs a command and copies its backlog.
+func (h session) execKept(ctx context.Context, r Ready, rec *resumer, sb lifecycle.Sandbox, id string, exec func() (int, error)) (int, error) {
+	keep, err := r.keepBacklog(ctx, h.Host, sb, id, rec.cause != "")
+	if err != nil {
+		return 0, err
+	}
+	code, err := exec()
+	return code, cmp.Or(err, keep(code))
 }
 
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
