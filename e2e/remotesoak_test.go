@@ -97,7 +97,7 @@ var remoteDisturbances = []disturbance{
 		s.mu.Unlock()
 		if build != nil {
 			build.signalGroup(syscall.SIGSTOP)
-			time.Sleep(s.upTo(3 * time.Second))
+			<-time.After(s.upTo(3 * time.Second))
 			build.signalGroup(syscall.SIGCONT)
 		}
 	}},
@@ -142,7 +142,7 @@ func (s *soak) outage(begin func(*slowlink.Link), longest time.Duration) {
 	s.users.Go(func() {
 		defer s.linkMu.Unlock()
 		begin(s.link)
-		time.Sleep(lasts)
+		<-time.After(lasts)
 		assert.Check(s.t, s.link.Restore())
 	})
 }

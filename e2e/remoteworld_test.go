@@ -57,10 +57,10 @@ func remoteWorlds(t *testing.T, test func(t *testing.T, w *world, link *slowlink
 func andRemote(t *testing.T, elsewhere func(t *testing.T, test func(t *testing.T, w *world)), test func(t *testing.T, w *world)) {
 	t.Helper()
 	elsewhere(t, test)
-	transport, e := transports[hashOf(t.Name())%len(transports)], engineAfter(enginesFor(t)[0], 1)
-	t.Run("remote-"+transport.name+"-"+e.Name, func(t *testing.T) {
+	by, e := transports[hashOf(t.Name())%len(transports)], engineAfter(enginesFor(t)[0], 1)
+	t.Run("remote-"+by.name+"-"+e.Name, func(t *testing.T) {
 		t.Parallel()
-		w, _ := newRemoteWorld(t, e, transport)
+		w, _ := newRemoteWorld(t, e, by)
 		w.setenv("RALPH_GIT", "private")
 		test(t, w)
 	})
