@@ -15,6 +15,18 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
+// movedFrom returns where the sandbox is, if it is to be moved; nil otherwise.
+func (t Target) movedFrom(ctx context.Context, h host.Host, connected func() (host.API, error)) *host.EngineRecord {
+	r, elsewhere := h.Elsewhere(t.name)
+	if !elsewhere || !t.opts.Move || !t.cfg.Sandbox.Reuse || t.Kind != config.DriverContainer {
+		return nil
+	}
+	if _, same := h.IsSelected(ctx, t.name, connected); same {
+		return nil
+	}
+	return &r
+}
+
 // move removes the sandbox from the engine where it is, after its work was brought back. The
 // command creates it on the selected engine.
 func (t Target) move(ctx context.Context, h host.Host) error {

@@ -68,11 +68,7 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 	if t.Choice, err = choose(ctx, h, t.wt, t.cfg, req, connected, t.engineOf(ctx, h, connected)); err != nil {
 		return t, err
 	}
-	if r, elsewhere := h.Elsewhere(t.name); elsewhere && opts.Move && t.cfg.Sandbox.Reuse && t.Kind == config.DriverContainer {
-		if _, same := h.IsSelected(ctx, t.name, connected); !same {
-			t.from = &r
-		}
-	}
+	t.from = t.movedFrom(ctx, h, connected)
 	if t.Build && opts.Command != host.TaskCommand { // which can use an existing sandbox
 		if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
 			return t, err
