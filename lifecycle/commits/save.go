@@ -30,9 +30,10 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		return res, nil, err
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
+	var logs error
 	if sb.Clone {
-		repo = repo.AsClone()
-		err = errors.Join(lastLogs(ctx, h, driver, sb), repo.SaveUncommitted(ctx, sh))
+		repo, logs = repo.AsClone(), lastLogs(ctx, h, driver, sb)
+		err = repo.SaveUncommitted(ctx, sh)
 	}
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
 		return res, nil, err
@@ -52,7 +53,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		err = checkLFS(ctx, repo, sh, sb)
 	}
 	if sb.Clone && err == nil {
-		if err = unfetched(ctx, sh, sb, res, lost); err == nil {
+		if err = errors.Join(unfetched(ctx, sh, sb, res, lost), logs); err == nil {
 			err = release(ctx, h, driver, repo, sb)
 		}
 	}
