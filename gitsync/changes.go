@@ -41,8 +41,6 @@ git update-index -q --refresh || :
 const removeChangesScript = plainGit + `set -e
 index=$(git rev-parse --git-path index)
 trap 'rm -f "$index.changes"' EXIT
-: > "$(git rev-parse --git-path info/exclude)"
-git ls-files -v | sed -n 's/^S //p' | git update-index --no-skip-worktree --stdin
 (
 	export GIT_INDEX_FILE="$index.changes"
 	git read-tree HEAD
@@ -66,6 +64,9 @@ func (r *Repo) removeChanges(ctx context.Context, st *state, sh Shell) error {
 	if len(st.Sent) == 0 {
 		return nil
 	}
+	if err := r.exclude(ctx, st, sh, nil, nil); err != nil {
+		return err
+	}
 	var input strings.Builder
 	for _, s := range st.Sent {
 		_, _ = fmt.Fprintf(&input, "%s %s\t%s\x00", s.Mode, s.ID, s.Path)
@@ -73,7 +74,7 @@ func (r *Repo) removeChanges(ctx context.Context, st *state, sh Shell) error {
 	if err := sh(ctx, removeChangesScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
 		return fmt.Errorf("removing earlier changes from the sandbox %s: %w", r.name, err)
 	}
-	st.Sent, st.SkipWorktree, st.Protected = nil, nil, false
+	st.Sent = nil
 	return r.save(*st)
 }
 

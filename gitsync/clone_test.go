@@ -526,3 +526,21 @@ func TestCloneWithLFSObjects(t *testing.T) {
 	c.write(".git/"+path, "x\n")
 	assert.Equal(t, only(), 0)
 }
+
+// A sparse checkout stays one when changes are sent and removed, and ignored files stay ignored.
+func TestCloneOfSparseCheckoutWithChanges(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.git("sparse-checkout", "set", "--no-cone", "dir")
+	w.write(".git/info/exclude", "*.o\n")
+	c := newClone(t, w)
+	c.repo = c.repo.WithChanges()
+	for range 2 {
+		c.write("dir/c.txt", "user's\n")
+		assert.DeepEqual(t, c.push().Sent, []string{"dir/c.txt"})
+		assert.Equal(t, c.inSandbox("cat dir/c.txt; ls; git status --porcelain"), "user's\ndir")
+	}
+	c.git("checkout", "-q", "dir/c.txt")
+	c.push()
+	assert.Equal(t, c.inSandbox("echo > dir/x.o; cat dir/c.txt; ls; git status --porcelain"), "c\ndir")
+}
