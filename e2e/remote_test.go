@@ -46,7 +46,7 @@ type endpoint struct {
 func (w *world) connectTLS(t *testing.T) *slowlink.Link {
 	t.Helper()
 	w.endpoint = &endpoint{certs: filepath.Join(w.home, "certs"), server: filepath.Join(w.dir, "server")}
-	listener, err := tlsengine.Serve(strings.TrimPrefix(w.engine.Host, "unix://"), w.endpoint.certs, net.ParseIP(w.engine.Gateway))
+	listener, err := tlsengine.Serve(t.Context(), strings.TrimPrefix(w.engine.Host, "unix://"), w.endpoint.certs, net.ParseIP(w.engine.Gateway))
 	assert.NilError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
 	w.chown(t, w.endpoint.certs)

@@ -21,7 +21,7 @@ type dialer struct {
 	dial   func(context.Context) (net.Conn, error) // which need not end with the context
 	spares int
 	// loggedIn reports whether new connections use a login that exists; nil if they need none.
-	loggedIn func() bool
+	loggedIn func(context.Context) bool
 
 	mu    sync.Mutex
 	spare []<-chan dialed
@@ -35,26 +35,26 @@ type dialed struct {
 
 // begin opens the first connection, and the spare ones beside it. If the first one logs in, they are
 // opened by the function that is returned, to be called when it works.
-func (d *dialer) begin() (connected func()) {
-	d.ahead(1)
+func (d *dialer) begin(ctx context.Context) (connected func()) {
+	d.ahead(ctx, 1)
 	rest := make(chan int, 1)
 	go func() {
 		n := d.spares
-		if n > 0 && (d.loggedIn == nil || d.loggedIn()) {
-			d.ahead(n)
+		if n > 0 && (d.loggedIn == nil || d.loggedIn(ctx)) {
+			d.ahead(ctx, n)
 			n = 0
 		}
 		rest <- n
 	}()
-	return func() { d.ahead(<-rest) }
+	return func() { d.ahead(ctx, <-rest) }
 }
 
 // ahead opens connections for the next calls of DialContext.
-func (d *dialer) ahead(n int) {
+func (d *dialer) ahead(ctx context.Context, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for range n {
-		d.spare = append(d.spare, d.open())
+		d.spare = append(d.spare, d.open(ctx))
 	}
 	time.AfterFunc(spareExpires, func() {
 		d.mu.Lock()
@@ -67,10 +67,10 @@ func (d *dialer) ahead(n int) {
 }
 
 // open connects in the background: connections outlive the request that they were made for.
-func (d *dialer) open() <-chan dialed {
+func (d *dialer) open(ctx context.Context) <-chan dialed {
 	opened := make(chan dialed, 1)
 	go func() {
-		conn, err := d.dial(context.Background())
+		conn, err := d.dial(context.WithoutCancel(ctx))
 		opened <- dialed{conn, err}
 	}()
 	return opened
@@ -93,7 +93,7 @@ func (d *dialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error)
 	}
 	d.mu.Unlock()
 	if opened == nil {
-		opened = d.open()
+		opened = d.open(ctx)
 	}
 	select {
 	case c := <-opened:

@@ -39,14 +39,14 @@ func TestConnectionsAreOpenedAhead(t *testing.T) {
 		var link fakeLink
 		d := &dialer{dial: link.dial}
 		began := time.Now()
-		d.ahead(2)
+		d.ahead(t.Context(), 2)
 		synctest.Wait()
 		assert.Equal(t, link.count(), 2)
-		for _, after := range []time.Duration{1, 1, 2} { // the third one is new
+		for _, after := range []time.Duration{time.Second, time.Second, 2 * time.Second} { // the third one is new
 			conn, err := d.DialContext(t.Context(), "tcp", "")
 			assert.NilError(t, err)
 			assert.NilError(t, conn.Close())
-			assert.Equal(t, time.Since(began), after*time.Second)
+			assert.Equal(t, time.Since(began), after)
 		}
 		assert.Equal(t, link.count(), 3)
 	})
@@ -56,18 +56,18 @@ func TestConnectionsAreOpenedAhead(t *testing.T) {
 func TestConnectionsWaitForTheLogin(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		loggedIn func() bool
+		loggedIn func(context.Context) bool
 		dials    int
 	}{
 		{"no login is needed", nil, 3},
-		{"logged in", func() bool { return true }, 3},
-		{"not logged in", func() bool { return false }, 1},
+		{"logged in", func(context.Context) bool { return true }, 3},
+		{"not logged in", func(context.Context) bool { return false }, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var link fakeLink
 				d := &dialer{dial: link.dial, spares: 2, loggedIn: tc.loggedIn}
-				connected := d.begin()
+				connected := d.begin(t.Context())
 				synctest.Wait()
 				assert.Equal(t, link.count(), tc.dials)
 				connected()
@@ -83,7 +83,7 @@ func TestUnusedConnectionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var link fakeLink
 		d := &dialer{dial: link.dial}
-		d.ahead(1)
+		d.ahead(t.Context(), 1)
 		<-time.After(spareExpires)
 		_, err := link.ends[0].Read(make([]byte, 1))
 		assert.ErrorIs(t, err, io.EOF)

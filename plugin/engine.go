@@ -131,7 +131,7 @@ func (d dispatcher) connect(ctx context.Context, ep docker.Endpoint) (host.API, 
 	}
 	connected := func() {}
 	if dial != nil {
-		connected = dial.begin()
+		connected = dial.begin(ctx)
 	}
 	if _, err := api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
 		return nil, err

@@ -47,8 +47,8 @@ func sshDialer(address string) (*dialer, error) {
 	d := &dialer{dial: func(ctx context.Context) (net.Conn, error) { return startSSH(ctx, args) }}
 	if len(shared) > 0 { // others would log in once more
 		d.spares = spareConnections
-		d.loggedIn = func() bool {
-			check := exec.Command("ssh", append([]string{"-O", "check"}, args...)...)
+		d.loggedIn = func(ctx context.Context) bool {
+			check := exec.CommandContext(ctx, "ssh", append([]string{"-O", "check"}, args...)...)
 			newSession(check)
 			return check.Run() == nil
 		}

@@ -41,7 +41,7 @@ func (b *bench) throughLink(measure func(link *slowlink.Link) error) error {
 			}
 		}
 		certs := filepath.Join(b.dir, "certs-"+b.engine)
-		listener, err := tlsengine.Serve(strings.TrimPrefix(b.host, "unix://"), certs, net.ParseIP(gateway))
+		listener, err := tlsengine.Serve(b.ctx, strings.TrimPrefix(b.host, "unix://"), certs, net.ParseIP(gateway))
 		if err != nil {
 			return err
 		}

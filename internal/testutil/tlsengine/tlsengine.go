@@ -3,6 +3,7 @@
 package tlsengine
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -21,7 +22,7 @@ import (
 
 // Serve serves a socket at a port of the loopback address until the listener is closed. Clients reach
 // it at another IP address. Their certificates are written to a directory, as for DOCKER_CERT_PATH.
-func Serve(socket, certs string, ip net.IP) (net.Listener, error) {
+func Serve(ctx context.Context, socket, certs string, ip net.IP) (net.Listener, error) {
 	config, err := makeCertificates(certs, ip)
 	if err != nil {
 		return nil, err
@@ -30,13 +31,14 @@ func Serve(socket, certs string, ip net.IP) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx = context.WithoutCancel(ctx)
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return // closed
 			}
-			go serve(conn.(*tls.Conn), socket)
+			go serve(ctx, conn.(*tls.Conn), socket)
 		}
 	}()
 	return listener, nil
@@ -44,12 +46,12 @@ func Serve(socket, certs string, ip net.IP) (net.Listener, error) {
 
 // serve connects a client with a certificate to the engine, as the engine's own listener would:
 // each side learns when the other has sent everything.
-func serve(in *tls.Conn, socket string) {
+func serve(ctx context.Context, in *tls.Conn, socket string) {
 	defer func() { _ = in.Close() }()
-	if in.Handshake() != nil {
+	if in.HandshakeContext(ctx) != nil {
 		return // the client sees the reason
 	}
-	conn, err := net.Dial("unix", socket)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
 		return
 	}
