@@ -101,10 +101,10 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 		st.Branch = branch
 	}
 	l, err := r.receive(ctx, st, sh, final == nil)
-	if err != nil {
-		return Result{}, err
+	if err == nil {
+		err = r.completePush(ctx, st, l)
 	}
-	if err := r.completePush(ctx, st, l); err != nil {
+	if err != nil {
 		return Result{}, err
 	}
 	own := "refs/heads/" + st.Branch
@@ -131,10 +131,7 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 	res.Kept = kept
 	for ref, name := range names {
 		if ref != own && before[ref] != l.Refs[ref] {
-			res.Others[ref] = r.Prefix() + "/" + name
-			if path := submodules[l.Refs[ref]]; path != "" {
-				res.Submodules[ref] = path
-			}
+			res.add(ref, r.Prefix()+"/"+name, submodules[l.Refs[ref]])
 		}
 	}
 	if err != nil {
@@ -154,6 +151,14 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip st
 		return res, r.save(*st)
 	}
 	return res, nil
+}
+
+// add adds a ref that was fetched, and the submodule that it adds.
+func (res *Result) add(ref, at, submodule string) {
+	res.Others[ref] = at
+	if submodule != "" {
+		res.Submodules[ref] = submodule
+	}
 }
 
 // result returns what is known after the objects of a listing were received.
