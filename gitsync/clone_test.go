@@ -466,7 +466,7 @@ rm -r dir; ln -s sub dir; rm a.txt; mkdir a.txt; echo below > a.txt/b; chmod +x 
 		res := c.push()
 		assert.DeepEqual(t, res.Sent, []string{"a.txt", "a.txt/b", "b.txt", "dir", "dir/c.txt", "new\376", "odd\377"})
 		assert.DeepEqual(t, res.Unsent, []string{"nested/", "unborn/"})
-		assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "Warning: repositories in the worktree are not sent to the sandbox: nested/, unborn/"))
+		assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "Warning: nested repositories are not sent to the sandbox: nested/, unborn/"))
 		assert.Equal(t, c.inSandbox(`cat "$(printf 'odd\377')" "$(printf 'new\376')" a.txt/b; readlink dir; test -x b.txt; git ls-files -s sub; ls -d nested unborn 2>&1 | grep -c cannot`), "y\nz\nbelow\nsub\n"+gitlink+"\n2")
 		c.inSandbox("echo agent >> agent.txt; git add -A; git commit -qm agent")
 		assert.Equal(t, c.inSandbox("git diff --name-only HEAD~"), "agent.txt")

@@ -88,7 +88,7 @@ func (res Result) Notes() []string {
 		add("Files with your uncommitted changes were changed, and are not committed: %s", firstOf(res.Changed))
 	}
 	if len(res.Unsent) > 0 {
-		add("Warning: repositories in the worktree are not sent to the sandbox: %s", firstOf(res.Unsent))
+		add("Warning: nested repositories are not sent to the sandbox: %s", firstOf(res.Unsent))
 	}
 	if res.unchecked != nil {
 		add("Warning: %v", res.unchecked)

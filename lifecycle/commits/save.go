@@ -86,7 +86,7 @@ func unfetched(ctx context.Context, sh gitsync.Shell, sb lifecycle.Sandbox, res 
 	if lost == nil {
 		lost = sh(ctx, `[ ! -e "$1" ]`, []string{gitsync.Folder + "/" + gitsync.LostFolder}, nil, io.Discard)
 		if _, found := errors.AsType[*gitsync.ScriptError](lost); found { // by an earlier repair
-			lost = fmt.Errorf("what could not be fetched is in .git/%s there", gitsync.LostFolder)
+			lost = fmt.Errorf("unfetched objects are in .git/%s there", gitsync.LostFolder)
 		}
 	}
 	return hint.Wrap(lost, "%s", DiscardHint(sb.Name))

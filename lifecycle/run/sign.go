@@ -65,7 +65,7 @@ func whyUnsigned(ctx context.Context, d lifecycle.Driver, private bool, spec lif
 	case !private:
 		return fmt.Sprintf("it needs sandbox.git = %q, because otherwise the agent can change which key signs", config.GitPrivate), nil
 	case spec.Clone:
-		return "a clone of the worktree mounts no socket of this machine", nil
+		return "the socket of your ssh-agent is not mounted into a clone", nil
 	}
 	return driver.Signs(ctx, spec.Runtime)
 }

@@ -24,7 +24,7 @@ func TestWhereCommitsAreNotSigned(t *testing.T) {
 	}{
 		{"not asked for", false, &container.Driver{}, false, ""},
 		{"a microVM", true, &listed{}, false, "only containers"},
-		{"a clone", true, &container.Driver{Host: "unix:///x"}, true, "a clone of the worktree mounts no socket of this machine"},
+		{"a clone", true, &container.Driver{Host: "unix:///x"}, true, "the socket of your ssh-agent is not mounted into a clone"},
 		{"the user's own git directory", true, &container.Driver{}, false, `it needs sandbox.git = "private"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
