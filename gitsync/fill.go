@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/archive"
 	"github.com/docker-ralph/docker-ralph/gitsync/gitconfig"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/index"
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
@@ -135,7 +135,7 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive.Archive, branch string,
 
 // excludes returns the user's lists of ignored files.
 func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
-	for _, path := range []string{globalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
+	for _, path := range []string{hostgit.GlobalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
 		content, err := readCopied(path)
 		if err != nil {
 			return nil, err
@@ -145,19 +145,4 @@ func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 		}
 	}
 	return lines, nil
-}
-
-// globalExcludes is the path of the user's list of ignored files for all repositories.
-func globalExcludes(config gitrepo.Config) string {
-	home, _ := os.UserHomeDir()
-	if path := config.Last("core", "excludesfile"); path != "" {
-		if rest, ok := strings.CutPrefix(path, "~/"); ok {
-			path = filepath.Join(home, rest)
-		}
-		return path
-	}
-	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
-		return filepath.Join(dir, "git", "ignore")
-	}
-	return filepath.Join(home, ".config", "git", "ignore")
 }

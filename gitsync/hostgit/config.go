@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -87,4 +89,19 @@ func splitNull(out []byte) []string {
 		return nil
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+}
+
+// GlobalExcludes is the path of the user's list of ignored files for all repositories.
+func GlobalExcludes(config gitrepo.Config) string {
+	home, _ := os.UserHomeDir()
+	if path := config.Last("core", "excludesfile"); path != "" {
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			path = filepath.Join(home, rest)
+		}
+		return path
+	}
+	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
+		return filepath.Join(dir, "git", "ignore")
+	}
+	return filepath.Join(home, ".config", "git", "ignore")
 }
