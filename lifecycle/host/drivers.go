@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -53,8 +54,11 @@ func (h Host) CreatedBy(name string) string {
 }
 
 // Probe returns the first usable driver, the strongest isolation first, and why the ones
-// before it are not usable.
+// before it are not usable. A remote engine has containers only.
 func (h Host) Probe(ctx context.Context) (kind, why string) {
+	if !h.Selected.Local() {
+		return config.DriverContainer, fmt.Sprintf("the engine %s is remote", h.Selected)
+	}
 	var not []string
 	for _, candidate := range microvm.Drivers() {
 		err := h.usable(ctx, candidate)

@@ -29,8 +29,9 @@ type Choice struct {
 	Request projectimage.Request
 }
 
-// Choose chooses the driver: the configured one, else the one that created the scope's
-// sandbox, else the first usable one. Containers are on the engine that it connects to.
+// Choose chooses the driver: the configured one, else containers on a remote engine that the user
+// has selected explicitly, else the one that created the scope's sandbox, else the first usable
+// one. Containers are on the engine that it connects to.
 func Choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, req projectimage.Request, connected func() (host.API, error)) (Choice, error) {
 	return choose(ctx, h, wt, cfg, req, connected, func(string) (host.API, host.Engine, error) {
 		api, err := connected()
@@ -47,7 +48,7 @@ func choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 	kind := cfg.Sandbox.Driver
 	why := ""
 	if kind == config.DriverAuto {
-		if kind = h.CreatedBy(name); kind == "" {
+		if kind = h.CreatedBy(name); kind == "" || h.SelectedBy != "" && !h.Selected.Local() {
 			kind, why = h.Probe(ctx)
 		}
 	}
