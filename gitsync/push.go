@@ -233,10 +233,13 @@ func (st *state) refUpdates(refs, sandbox map[string]string, own string) (tips m
 // user's branch has moved, and the uncommitted changes that were to be sent.
 func (r *Repo) Unsent(ctx context.Context) (commits bool, changes []string, err error) {
 	r, st, unlock, err := r.open(ctx)
-	if err != nil || !r.clone {
+	if err != nil {
 		return false, nil, err
 	}
 	defer unlock()
+	if !r.clone {
+		return false, nil, nil
+	}
 	branch, err := r.git.Branch(ctx)
 	if err != nil {
 		return false, nil, err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -441,4 +442,16 @@ func TestPushRestoresADeletedBase(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, done)
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/@base"), tip)
+}
+
+// A sandbox that sees the worktree has nothing that could be unsent, and its lock is free again.
+func TestUnsentOfALiveSandbox(t *testing.T) {
+	w := newSandbox(t)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		commits, changes, err := w.repo.Unsent(ctx)
+		cancel()
+		assert.NilError(t, err)
+		assert.Assert(t, !commits && changes == nil)
+	}
 }
