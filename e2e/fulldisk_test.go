@@ -38,7 +38,7 @@ var fullDisks = []fault{
 	// That of the engine, which has the private git directory.
 	{
 		name: "engine", step: "cat /dev/zero >.git/big", reason: "no space left on the file system of /", code: 1,
-		repair: func(t *testing.T, m *faultRun) { m.pathInside(t, "rm .git/big") },
+		repair: func(t *testing.T, m *faultRun) { m.script(t, "rm .git/big") },
 	},
 }
 

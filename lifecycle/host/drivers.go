@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -54,10 +53,10 @@ func (h Host) CreatedBy(name string) string {
 }
 
 // Probe returns the first usable driver, the strongest isolation first, and why the ones
-// before it are not usable. A remote engine has containers only.
+// before it are not usable. On a remote engine, it is container.
 func (h Host) Probe(ctx context.Context) (kind, why string) {
 	if !h.Selected.Local() {
-		return config.DriverContainer, fmt.Sprintf("the engine %s is remote", h.Selected)
+		return config.DriverContainer, ""
 	}
 	var not []string
 	for _, candidate := range microvm.Drivers() {
