@@ -275,7 +275,7 @@ func TestLostBacklogOfASandbox(t *testing.T) {
 	assert.NilError(t, os.RemoveAll(filepath.Join(m.clone, ".ralph")))
 	assert.NilError(t, m.giveBack())
 	assert.Equal(t, tasks(t, m.sb.Root), "a")
-	assert.Assert(t, strings.Contains(m.messages.String(), "has lost the backlog"), m.messages.String())
+	assert.Assert(t, strings.Contains(m.messages.String(), "has lost its backlog"), m.messages.String())
 }
 
 func TestBacklogOfARemovedWorktreeIsCopied(t *testing.T) {

@@ -296,7 +296,7 @@ func TestFinishCopiesTheRest(t *testing.T) {
 	unlock, err := logs.tryLock()
 	assert.NilError(t, err)
 	defer unlock()
-	assert.ErrorContains(t, logs.finish(t.Context(), time.Now(), time.Now()), "another process copies the logs")
+	assert.ErrorContains(t, logs.finish(t.Context(), time.Now(), time.Now()), "another process is copying the logs")
 }
 
 func TestStopIsBoundedIfTheSandboxIsGone(t *testing.T) {
