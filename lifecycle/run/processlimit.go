@@ -45,7 +45,7 @@ func (h session) restartFull(ctx context.Context, driver lifecycle.Driver, name,
 	full := fmt.Sprintf("sandbox %s has reached its process limit (%d)", sb.Name, limit)
 	if busy, busyErr := h.othersIn(ctx, d, sb, id); busyErr != nil || busy {
 		err := errors.Join(fmt.Errorf("%s, and another command is running in it", full), busyErr)
-		return false, hint.Wrap(err, "wait for it, or end it with %q", "docker ralph stop --now "+sb.Name)
+		return false, hint.Wrap(err, "wait for it, or stop it with %q", "docker ralph stop --now "+sb.Name)
 	}
 	h.Report(strings.ToUpper(full[:1]) + full[1:] + ": restarting it")
 	if err := d.Stop(ctx, sb); err != nil {
