@@ -118,7 +118,7 @@ func TestCloneIsSavedBeforeItIsRemoved(t *testing.T) {
 // The user's agent settings are copied, because a clone mounts nothing. The agent cannot
 // change the copy.
 func TestCloneHasAgentSettings(t *testing.T) {
-	withClone(t, func(t *testing.T, w *world) {
+	andRemote(t, withClone, func(t *testing.T, w *world) {
 		image := w.imageOf(t, map[string]string{"/usr/local/bin/claude": "#!/bin/sh\necho not used\n"})
 		claude := []string{"--agent", "claude", "--image", image, "shell", "--", "sh", "-c"}
 		w.write(t, filepath.Join(w.home, ".claude", "CLAUDE.md"), "Be brief.\n")
