@@ -250,6 +250,10 @@ func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string,
 	return err
 }
 
+// deltaLimit keeps git from searching for deltas of large files, which takes longer than sending
+// them.
+const deltaLimit = "core.bigFileThreshold=8m"
+
 // sendOver is send with a relay.
 func (r *Repo) sendOver(ctx context.Context, sh Shell, script string, args []string, updates string, p pack, l *relay) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -260,7 +264,7 @@ func (r *Repo) sendOver(ctx context.Context, sh Shell, script string, args []str
 		_, err := io.WriteString(pw, updates+"\n")
 		if err == nil && p.revs != "" {
 			l.Writer = pw
-			err = r.git.Stream(ctx, strings.NewReader(p.revs), l.to, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
+			err = r.git.Stream(ctx, strings.NewReader(p.revs), l.to, "-c", deltaLimit, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
 		}
 		_ = pw.CloseWithError(err)
 		packed <- err

@@ -25,7 +25,8 @@ func (g Git) Parts(ctx context.Context, revs string, size int64) ([][]string, er
 		return nil, nil
 	}
 	total, err := g.PackSize(ctx, revs)
-	if err != nil || total <= size {
+	number := int((total + size/2) / size)
+	if err != nil || number <= 1 {
 		return nil, nil //nolint:nilerr // one pack, without an estimate
 	}
 	out, err := g.Output(ctx, strings.NewReader(revs), "rev-list", "--reverse", "--topo-order", "--parents", "--stdin")
@@ -35,7 +36,7 @@ func (g Git) Parts(ctx context.Context, revs string, size int64) ([][]string, er
 	var parts [][]string
 	ends := map[string]bool{}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	length := max(1, int(int64(len(lines))*size/total))
+	length := (len(lines) + number - 1) / number
 	for i, line := range lines[:len(lines)-1] {
 		commit, parents, _ := strings.Cut(line, " ")
 		for parent := range strings.FieldsSeq(parents) {
