@@ -20,6 +20,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
 )
 
@@ -244,6 +245,30 @@ func TestRemoteTransferContinues(t *testing.T) {
 	assert.Check(t, is.Contains(res.stderr, "Reconnected: "))
 	assert.Check(t, is.Contains(res.stdout, "tick 1\n"))
 	w.assertOnce(t, "large", "a.txt")
+}
+
+// A cut while the commits of a loop that has ended are fetched is waited for.
+func TestRemoteFetchContinues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	link := w.connectTLS(t)
+	w.useDefaults()
+	w.plan(t, task{ID: "a", Title: "A", Steps: []string{"echo step 1; until [ -e /tmp/go ]; do sleep 0.2; done; " + ticking("1", "a.txt")}})
+	build := start(t, w.docker("ralph", "build", "-n", "1"))
+	awaitOutput(t, build, "step 1\n")
+	sandbox := w.sandbox(t)
+	w.inside(t, "touch", "/tmp/go").expect(t, 0)
+	_, unlock, err := hostgit.Lock(t.Context(), filepath.Join(w.config, "ralph", "locks", sandbox.Name+".git"))
+	assert.NilError(t, err)
+	defer unlock()
+	awaitOutput(t, build, "Fetching commits from the sandbox "+sandbox.Name+"\n") // and waiting for the lock
+	link.Cut()
+	unlock()
+	awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
+	assert.NilError(t, link.Restore())
+	res := build.wait(t).expect(t, 0)
+	assert.Check(t, is.Contains(res.stderr, "Reconnected: fetching commits\n"))
+	w.assertOnce(t, "a.txt")
 }
 
 // A loop goes on without its client. The next commands name, follow and fetch it.

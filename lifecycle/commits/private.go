@@ -86,7 +86,6 @@ func collect(ctx context.Context, wt gitrepo.Worktree, sb lifecycle.Sandbox) err
 
 // Fetch fetches and reports what a command has committed.
 func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
-	ctx = context.WithoutCancel(ctx)
 	if g != nil {
 		return g.fetch(ctx, sb)
 	}

@@ -121,29 +121,40 @@ func (s *starter) again(ctx context.Context, tried *attempted, err error) (bool,
 	if s.end.IsZero() {
 		s.end = time.Now().Add(s.grace)
 	}
-	away := false
-	for time.Now().Before(s.end) && !s.Stopped(s.name, s.id) && pause(ctx) == nil {
-		asked, cancel := context.WithTimeout(ctx, answerTimeout)
-		_, lookErr := s.driver.Lookup(asked, s.name)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-		case !noAnswer(lookErr) && away:
-			s.Report("Reconnected: starting the loop")
-			return true, nil
-		case !noAnswer(lookErr):
-			s.Report("Warning: lost the connection to the engine: retrying")
-			return true, nil
-		case !away:
-			away = true
-			s.Report("Warning: the engine does not answer: waiting for it")
-		}
+	away, answers := awaitEngine(ctx, s.Host, s.driver, s.name, s.end, func() bool { return s.Stopped(s.name, s.id) })
+	switch {
+	case answers && away:
+		s.Report("Reconnected: starting the loop")
+	case answers:
+		s.Report("Warning: lost the connection to the engine: retrying")
+	}
+	if answers {
+		return true, nil
 	}
 	if tried.unknown {
 		return false, disconnected(s.command, s.name)
 	}
 	return false, hint.Wrap(fmt.Errorf("%w: %q has not started in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+s.command, s.name),
 		"run the command again")
+}
+
+// awaitEngine waits until the engine of a sandbox answers. away reports that it did not at first.
+func awaitEngine(ctx context.Context, h host.Host, driver lifecycle.Driver, sandbox string, end time.Time, stopped func() bool) (away, answers bool) {
+	for time.Now().Before(end) && !stopped() && pause(ctx) == nil {
+		asked, cancel := context.WithTimeout(ctx, answerTimeout)
+		_, err := driver.Lookup(asked, sandbox)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return away, false
+		case !noAnswer(err):
+			return away, true
+		case !away:
+			away = true
+			h.Report("Warning: the engine does not answer: waiting for it")
+		}
+	}
+	return away, false
 }
 
 // askOnce returns the answers of the user, and asks no question twice.

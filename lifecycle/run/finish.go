@@ -3,10 +3,12 @@ package run
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
@@ -15,14 +17,37 @@ func continues(err error) bool {
 	return errors.Is(err, lifecycle.ErrDetached) || errors.Is(err, lifecycle.ErrDisconnected)
 }
 
+// fetchTries is how often a fetch is tried while the engine answers.
+const fetchTries = 3
+
+// fetch fetches the commits of a command that has ended. It waits for an engine that does not
+// answer until it is interrupted.
+func fetch(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox) error {
+	lasting, end := context.WithoutCancel(ctx), time.Now().Add(grace(r.Driver))
+	for tries := 1; ; tries++ {
+		watched, stop := watchConnection(lasting, r.Driver, sb.Name, sendTimeout)
+		err := givenUp(watched, commits.Fetch(watched, h, r.git, r.wt, sb))
+		stop()
+		if !engine.ConnectionLost(err) {
+			return err
+		}
+		away, answers := awaitEngine(ctx, h, r.Driver, sb.Name, end, func() bool { return false })
+		switch {
+		case !answers || !away && tries >= fetchTries:
+			return err
+		case away:
+			h.Report("Reconnected: fetching commits")
+			tries = 0
+		}
+	}
+}
+
 // finish fetches the commits of a command, and removes its sandbox if it is ephemeral.
 func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) {
 	sb, err := res.Sandbox, res.Err
 	var unsaved error
 	if err == nil && r.opts.Command != host.TaskCommand {
-		watched, stop := watchConnection(ctx, r.Driver, sb.Name, sendTimeout)
-		unsaved = givenUp(watched, commits.Fetch(watched, h, r.git, r.wt, sb))
-		stop()
+		unsaved = fetch(ctx, h, r, sb)
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
 	if r.spec.Ephemeral && sb.Name != "" && !continues(err) && unsaved == nil {
