@@ -5,6 +5,7 @@ package e2e
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,8 +36,8 @@ func ticking(seconds, file string) string {
 func awaitOutput(t *testing.T, p *process, text string) {
 	t.Helper()
 	eventually(t, func() error {
-		if !strings.Contains(p.stdout.String()+p.stderr.String(), text) {
-			return errors.New("not printed: " + text)
+		if said := p.stdout.String() + p.stderr.String(); !strings.Contains(said, text) {
+			return fmt.Errorf("not printed: %sbut:\n%s", text, said)
 		}
 		return nil
 	})
