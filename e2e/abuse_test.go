@@ -44,46 +44,56 @@ func brokenInContainer() []string {
 // Each probe is blocked in a sandbox, and behaves as expected in an ordinary
 // container.
 func TestAbuse(t *testing.T) {
+	program := buildProbes(t)
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
+		l, canary := setUpProbes(t, w, program)
+		assertHeld(t, w, l, canary)
+		if w.endpoint == nil {
+			assertProbesWork(t, w, l, canary)
+		}
+	})
+}
+
+// assertHeld asserts that each probe is blocked in the sandbox.
+func assertHeld(t *testing.T, w *world, l *lab, canary string) {
+	t.Helper()
 	probes, err := abuse.Probes()
 	assert.NilError(t, err)
 	assert.Assert(t, len(probes) >= minProbes, len(probes))
-	program := buildProbes(t)
-	onEngines(t, func(t *testing.T, w *world) {
-		l, canary := setUpProbes(t, w, program)
-		secret, markers := newSecret(), newMarkers(t, w)
-		found := probeSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+reverse(canary)), markers, nil)
-		skipped := 0
-		for _, p := range probes {
-			r, ok := found[p.Name]
-			assert.Check(t, ok, p.Name)
-			assert.Check(t, is.Equal(r.Outcome, abuse.Held), "%s: %s", p.Name, r.Why)
-			if r.Outcome == abuse.Skipped {
-				skipped++
-			}
-		}
-		assert.Check(t, is.Equal(len(found), len(probes)))
-		assert.Check(t, is.Equal(skipped, 0))
-		assert.Check(t, !l.packets.Contains(secret), "a packet left the engine's machine")
+	secret, markers := newSecret(), newMarkers(t, w)
+	found := probeSandbox(t, w, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+reverse(canary)), markers, nil)
+	for _, p := range probes {
+		r, ok := found[p.Name]
+		assert.Check(t, ok, p.Name)
+		assert.Check(t, is.Equal(r.Outcome, abuse.Held), "%s: %s", p.Name, r.Why)
+	}
+	assert.Check(t, is.Equal(len(found), len(probes)))
+	assert.Check(t, !l.packets.Contains(secret), "a packet left the engine's machine")
+}
 
-		secret, markers = newSecret(), newMarkers(t, w)
-		found = probeContainer(t, w, l, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+reverse(canary)), markers)
-		skipped = 0
-		for _, p := range probes {
-			r := found[p.Name]
-			if p.Plain != "" {
-				assert.Check(t, is.Equal(r.Outcome, p.Plain), "%s in an ordinary container: %s", p.Name, r.Why)
-			}
-			if r.Outcome == abuse.Skipped {
-				skipped++
-			}
+// assertProbesWork asserts that the probes succeed in an ordinary container where they should.
+func assertProbesWork(t *testing.T, w *world, l *lab, canary string) {
+	t.Helper()
+	probes, err := abuse.Probes()
+	assert.NilError(t, err)
+	secret, markers := newSecret(), newMarkers(t, w)
+	found := probeContainer(t, w, l, append(l.variables(w, secret, markers, abuseMemory, abusePids), "YRANAC="+reverse(canary)), markers)
+	skipped := 0
+	for _, p := range probes {
+		r := found[p.Name]
+		if p.Plain != "" {
+			assert.Check(t, is.Equal(r.Outcome, p.Plain), "%s in an ordinary container: %s", p.Name, r.Why)
 		}
-		for _, name := range brokenInContainer() {
-			assert.Check(t, is.Equal(found[name].Outcome, abuse.Broke), name)
+		if r.Outcome == abuse.Skipped {
+			skipped++
 		}
-		// Those are about what an ordinary container has not: a proxy, and ralph.
-		assert.Check(t, is.Equal(skipped, len(slices.DeleteFunc(slices.Clone(probes), func(p abuse.Probe) bool { return p.Plain != abuse.Skipped }))))
-		l.packets.WaitFor(t, secret) // or else nothing is captured
-	})
+	}
+	for _, name := range brokenInContainer() {
+		assert.Check(t, is.Equal(found[name].Outcome, abuse.Broke), name)
+	}
+	// Those are about what an ordinary container has not: a proxy, and ralph.
+	assert.Check(t, is.Equal(skipped, len(slices.DeleteFunc(slices.Clone(probes), func(p abuse.Probe) bool { return p.Plain != abuse.Skipped }))))
+	l.packets.WaitFor(t, secret) // or else nothing is captured
 }
 
 // setUpProbes makes the sandbox, what it shall reach and what it shall not, and the secrets
@@ -91,13 +101,13 @@ func TestAbuse(t *testing.T) {
 func setUpProbes(t *testing.T, w *world, program string) (l *lab, canary string) {
 	t.Helper()
 	canary = plantSecrets(t, w)
-	l = newLab(t, w, program)
 	w.setenv("RALPH_NETWORK", "allowlist")
 	w.setenv("RALPH_ALLOW", "allowed.example,private.example")
 	w.setenv("RALPH_GIT", "private")
 	w.setenv("RALPH_MEMORY", fmt.Sprint(abuseMemory, "m"))
 	w.setenv("RALPH_PIDS", fmt.Sprint(abusePids))
 	w.ok(t, "task", "list")
+	l = newLab(t, w, program)
 	l.publish(t, w)
 	return l, canary
 }
@@ -107,7 +117,7 @@ func plantSecrets(t *testing.T, w *world) (canary string) {
 	t.Helper()
 	canary = "canary" + strings.ToLower(rand.Text())
 	w.setenv("MY_TOKEN", canary)
-	w.write(t, filepath.Join(w.home, ".ssh", "id_ed25519"), canary)
+	w.write(t, filepath.Join(w.home, ".ssh", "id_rsa"), canary)
 	w.write(t, filepath.Join(w.home, ".aws", "credentials"), canary)
 	w.write(t, filepath.Join(w.dir, "secret.txt"), canary)
 	w.write(t, filepath.Join(filepath.Dir(w.repo), "secret.txt"), canary)
@@ -140,7 +150,7 @@ func newMarkers(t *testing.T, w *world) string {
 // are there. Those probes that are named are left out.
 func probeSandbox(t *testing.T, w *world, variables []string, markers string, except []string) map[string]abuse.Result {
 	t.Helper()
-	w.write(t, filepath.Join(w.repo, ".ralph", "run.sh"), `
+	w.write(t, w.pathInside(t, ".ralph/run.sh"), `
 cp -a .git/config .git/info .git/hooks "$HOME" 2>/dev/null
 exec 3>.ralph/report 4>&2
 env `+shellQuote(variables)+` .ralph/abuse run `+shellQuote(except)+` >&3
@@ -158,14 +168,14 @@ true
 			build.wait(t).expect(t, -1)
 		default:
 		}
-		_, err := os.Stat(filepath.Join(w.repo, ".ralph", "planted"))
+		_, err := os.Stat(w.pathInside(t, ".ralph/planted"))
 		return err
 	})
 	w.runUserGit(t)
-	w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+	w.write(t, w.pathInside(t, ".ralph/go"), "")
 	build.wait(t).expect(t, 0)
 	assert.DeepEqual(t, w.statuses(t), map[string]string{"abuse": "done"})
-	return parseReport(t, w.read(t, ".ralph/report"), markers)
+	return parseReport(t, w.readFile(t, w.pathInside(t, ".ralph/report")), markers)
 }
 
 // probeContainer runs the probes in a container as "docker run" makes it.

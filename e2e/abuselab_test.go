@@ -54,13 +54,15 @@ func buildProbes(t *testing.T) string {
 	return program
 }
 
-// installProbes puts the program into the worktree, where git ignores it.
+// installProbes puts the program into the sandbox's worktree, where git ignores it.
 func (w *world) installProbes(t *testing.T, program string) (inside string) {
 	t.Helper()
-	inside = filepath.Join(w.repo, ".ralph", "abuse")
+	inside = w.pathInside(t, ".ralph/abuse")
 	assert.NilError(t, os.MkdirAll(filepath.Dir(inside), 0o755))
 	assert.NilError(t, copyProgram(program, inside))
-	w.chown(t, filepath.Dir(inside))
+	if w.endpoint == nil {
+		w.chown(t, filepath.Dir(inside))
+	}
 	return inside
 }
 
@@ -145,8 +147,9 @@ func (l *lab) publish(t *testing.T, w *world) {
 // variables are those with which the probes find what they look for.
 func (l *lab) variables(w *world, secret, markers string, memory, pids int) []string {
 	name, _ := os.Hostname()
+	uid, gid, _ := strings.Cut(w.insideUser(), ":")
 	return []string{
-		"AGENT_UID=" + strconv.Itoa(w.uid), "AGENT_GID=" + strconv.Itoa(w.gid), "MACHINE_NAME=" + name,
+		"AGENT_UID=" + uid, "AGENT_GID=" + gid, "MACHINE_NAME=" + name,
 		"FORBIDDEN=" + l.forbidden, "HOST_GATEWAY=" + l.gateway, "HOST_BRIDGE=" + l.bridge, "HOST_ADDRESS=" + l.address, "HOST_PORT=" + l.port,
 		"NEIGHBOUR=" + l.neighbour, "ENGINE_SOCKET=" + strings.TrimPrefix(w.engine.Host, "unix://"),
 		"HOST_HOME=" + w.home, "HOST_CONFIG=" + w.config, "MARKERS=" + markers,

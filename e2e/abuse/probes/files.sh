@@ -56,5 +56,6 @@ same "/run" "$(awk '$5 == "/run" {print ($6 ~ /noexec/ && $6 ~ /nosuid/)}' /proc
 same "shared mounts" "$(grep -c 'shared:' /proc/self/mountinfo)" 0
 #: disks-are-read-only broke
 # Of the machine's file systems only the work tree, its git directory, the home folder and the repository's caches
-# can be written to.
-same "others" "$(awk -v tree="$PWD" '$6 ~ /^rw/ && $0 ~ / - (ext4|xfs|btrfs|overlay) / && index($5, tree) != 1 && $5 != ENVIRON["HOME"] && $5 !~ /ralph-git/ && $5 != "/ralph-cache" {print $5}' /proc/self/mountinfo)" ""
+# can be written to. The volume with a copy of the user's settings is root's.
+same "others" "$(awk -v tree="$PWD" '$6 ~ /^rw/ && $0 ~ / - (ext4|xfs|btrfs|overlay) / && index($5, tree) != 1 && $5 != ENVIRON["HOME"] && $5 !~ /ralph-git/ && $5 != "/ralph-cache" && $5 != "/run/docker-ralph-config" {print $5}' /proc/self/mountinfo)" ""
+closed writable /run/docker-ralph-config/written
