@@ -22,7 +22,7 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	if len(all) < 2 {
 		skipOrFail(t, "it needs two engines: \"make test ENGINES=all\"")
 	}
-	w := newWorld(t, all[1])
+	w := newWorld(t, engines.Remote(all[1]))
 	w.connectSSH(t)
 	w.createContext(t, "two")
 	other := *w

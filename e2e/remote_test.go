@@ -24,11 +24,10 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
-	"github.com/docker-ralph/docker-ralph/internal/testutil/tlsengine"
 )
 
-// Remote engines: the test engines, reached by TLS and by a real SSH server over a slow link. They
-// share this machine's files, so newRemoteWorld asserts that no container mounts any.
+// Remote engines, reached by TLS and by a real SSH server over a slow link. They do not have this machine's
+// temporary files, but others, so newRemoteWorld asserts that no container mounts any.
 
 // linkDelay is that of one direction: a round trip takes 50 ms.
 const linkDelay = 25 * time.Millisecond
@@ -45,12 +44,16 @@ type endpoint struct {
 // connectTLS has the world's commands use the engine by TCP and TLS with certificates of both sides.
 func (w *world) connectTLS(t *testing.T) *slowlink.Link {
 	t.Helper()
+	certs := os.Getenv("RALPH_TEST_CERTS")
+	if certs == "" || w.engine.TLS == "" {
+		skipOrFail(t, "RALPH_TEST_TLS and RALPH_TEST_CERTS name no address and certificates for this engine")
+	}
 	w.endpoint = &endpoint{certs: filepath.Join(w.home, "certs"), server: filepath.Join(w.dir, "server")}
-	listener, err := tlsengine.Serve(t.Context(), strings.TrimPrefix(w.engine.Host, "unix://"), w.endpoint.certs, net.ParseIP(w.engine.Gateway))
-	assert.NilError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
+	for _, name := range []string{"ca.pem", "cert.pem", "key.pem"} {
+		w.write(t, filepath.Join(w.endpoint.certs, name), w.readFile(t, filepath.Join(certs, name)))
+	}
 	w.chown(t, w.endpoint.certs)
-	link := w.slowLink(t, listener.Addr().String())
+	link := w.slowLink(t, w.engine.TLS)
 	w.endpoint.host = "tcp://" + link.Addr()
 	w.setenv("DOCKER_HOST", w.endpoint.host)
 	w.setenv("DOCKER_TLS_VERIFY", "1")

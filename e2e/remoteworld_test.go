@@ -66,10 +66,10 @@ func andRemote(t *testing.T, elsewhere func(t *testing.T, test func(t *testing.T
 	})
 }
 
-// newRemoteWorld makes the world of a user of a remote engine.
-func newRemoteWorld(t *testing.T, e engines.Engine, by transport) (*world, *slowlink.Link) {
+// newRemoteWorld makes the world of a user of a remote engine that is like another one.
+func newRemoteWorld(t *testing.T, like engines.Engine, by transport) (*world, *slowlink.Link) {
 	t.Helper()
-	w := newWorld(t, e)
+	w := newWorld(t, engines.Remote(like))
 	link := by.connect(w, t)
 	t.Cleanup(func() { assertNoHostMounts(t, w) })
 	return w, link

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Sets up, starts and stops the two real Docker engines that the end-to-end tests need:
+# Sets up, starts and stops the real Docker engines that the end-to-end tests need:
 #
 #   debian  Docker 20.10 from Debian's packages, the oldest supported engine
 #   moby    the current engine, built from the Go module proxy
 #
-# debian2 and moby2 are the same once more, for tests that restart their engine. rootless is moby's, run
-# by an ordinary user. "all" starts none of these, but stops them.
+# debian3 and moby3 are the same on another machine: they do not have this one's temporary files, where
+# the tests have their repositories. debian2 and moby2 are for tests that restart their engine. rootless is
+# moby's, run by an ordinary user. "all" starts none of the latter, but stops them.
 #
 # Each runs in its own network, mount and PID namespaces, with its own directories. Engines that already
 # run on this machine are not affected, and no service is installed.
@@ -18,12 +19,14 @@ set -euo pipefail
 . "$SCRIPTS/engine/network.sh"
 # shellcheck source=scripts/engine/daemon.sh
 . "$SCRIPTS/engine/daemon.sh"
+# shellcheck source=scripts/engine/certificates.sh
+. "$SCRIPTS/engine/certificates.sh"
 # shellcheck source=scripts/engine/leftovers.sh
 . "$SCRIPTS/engine/leftovers.sh"
 
 usage() {
 	cat >&2 <<-'TEXT'
-		usage: scripts/engine.sh COMMAND [debian|moby|debian2|moby2|rootless|all]
+		usage: scripts/engine.sh COMMAND [debian|moby|debian2|moby2|debian3|moby3|rootless|all]
 
 		  build    fetch and build the programs, start nothing
 		  up       build, start, wait until "docker version" answers
@@ -39,9 +42,9 @@ usage() {
 # engines WHICH COMMAND
 engines() {
 	case $1,$2 in
-	all,down | all,purge) echo debian moby debian2 moby2 rootless ;;
-	all,*) echo debian moby ;;
-	debian,* | moby,* | debian2,* | moby2,* | rootless,*) echo "$1" ;;
+	all,down | all,purge) echo debian moby debian2 moby2 debian3 moby3 rootless ;;
+	all,*) echo debian moby debian3 moby3 ;;
+	debian,* | moby,* | debian2,* | moby2,* | debian3,* | moby3,* | rootless,*) echo "$1" ;;
 	*) usage ;;
 	esac
 }
@@ -85,12 +88,18 @@ status() {
 }
 
 print_env() {
-	local engine engines="" gateways=""
+	local engine socket engines="" remote="" gateways="" tls=""
 	for engine in "$@"; do
-		engines+="${engines:+,}$engine=unix://$(engine_socket "$engine")"
-		gateways+="${gateways:+,}$engine=$(engine_gateway "$engine")"
+		socket=$engine=unix://$(engine_socket "$engine")
+		case $engine in
+		*3) remote+=${remote:+,}$socket ;;
+		*) engines+=${engines:+,}$socket ;;
+		esac
+		gateways+=${gateways:+,}$engine=$(engine_gateway "$engine")
+		tls+=${tls:+,}$engine=$(engine_tls "$engine")
 	done
-	printf 'RALPH_TEST_ENGINES="%s"\nRALPH_TEST_GATEWAYS="%s"\nRALPH_TEST_SSH="%s"\n' "$engines" "$gateways" "$SSH_TREE"
+	printf 'RALPH_TEST_%s="%s"\n' ENGINES "$engines" REMOTE_ENGINES "$remote" GATEWAYS "$gateways" \
+		TLS "$tls" CERTS "$CERTS" SSH "$SSH_TREE"
 }
 
 # Under sudo, keep the caller's cache, PATH and group (SUDO_GID), which may use the sockets.

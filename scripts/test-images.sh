@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Imports the base images of the end-to-end tests into the test engines, without a registry.
 #
-#   scripts/test-images.sh [debian|moby|all]    build and import missing images
+#   scripts/test-images.sh [ENGINE|all]         build and import missing images
 #   scripts/test-images.sh --env                print the variables that name them
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
@@ -38,9 +38,11 @@ import_into() {
 "$SCRIPTS/tools.sh" gitleaks >/dev/null
 case ${1:-all} in
 all)
-	import_into debian &
-	import_into moby
-	wait $!
+	for pair in "debian moby" "debian3 moby3"; do
+		import_into "${pair% *}" &
+		import_into "${pair#* }"
+		wait $!
+	done
 	;;
 *) import_into "$1" ;;
 esac

@@ -6,7 +6,10 @@
 #
 # Environment of the tests:
 #   RALPH_TEST_ENGINES       debian=unix:///…,moby=unix:///…
+#   RALPH_TEST_REMOTE_ENGINES  the same on another machine; without any, the former are used
 #   RALPH_TEST_GATEWAYS      debian=10.213.1.1,moby=10.213.2.1: this machine, as containers see it
+#   RALPH_TEST_TLS           debian=10.213.1.2:2376,…: where they listen for TLS
+#   RALPH_TEST_CERTS         as DOCKER_CERT_PATH, for these
 #   RALPH_TEST_SSH           directory of an SSH server, for engines that are reached by ssh://
 #   RALPH_TEST_BASE          image with git, in both engines
 #   RALPH_TEST_CLAUDE_BASE   the same with the real Claude Code CLI

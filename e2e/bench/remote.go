@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
-	"github.com/docker-ralph/docker-ralph/internal/testutil/tlsengine"
 )
 
 // The link to an engine on another machine, and goals.
@@ -34,19 +33,8 @@ const (
 // throughLink measures something on each engine, reached by TLS through a slow link.
 func (b *bench) throughLink(measure func(link *slowlink.Link) error) error {
 	return b.eachEngine(func() error {
-		var gateway string
-		for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_GATEWAYS"), ",") {
-			if name, address, _ := strings.Cut(entry, "="); name == b.engine {
-				gateway = address
-			}
-		}
-		certs := filepath.Join(b.dir, "certs-"+b.engine)
-		listener, err := tlsengine.Serve(b.ctx, strings.TrimPrefix(b.host, "unix://"), certs, net.ParseIP(gateway))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = listener.Close() }()
-		link, err := slowlink.Listen(b.ctx, net.JoinHostPort(gateway, "0"), "tcp", listener.Addr().String(), remoteDelay)
+		certs := os.Getenv("RALPH_TEST_CERTS")
+		link, err := slowlink.Listen(b.ctx, net.JoinHostPort(b.address("RALPH_TEST_GATEWAYS"), "0"), "tcp", b.address("RALPH_TEST_TLS"), remoteDelay)
 		if err != nil {
 			return err
 		}
@@ -55,6 +43,16 @@ func (b *bench) throughLink(measure func(link *slowlink.Link) error) error {
 		defer func() { b.env = nil }()
 		return measure(link)
 	})
+}
+
+// address returns the entry of the engine in a variable ("name=address,…").
+func (b *bench) address(variable string) string {
+	for entry := range strings.SplitSeq(os.Getenv(variable), ",") {
+		if name, address, _ := strings.Cut(entry, "="); name == b.engine {
+			return address
+		}
+	}
+	return ""
 }
 
 // remote measures a command in a running sandbox on another machine.

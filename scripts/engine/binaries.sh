@@ -13,7 +13,7 @@ SSH_TREE=$CACHE/engines/ssh
 engine_kind() {
 	case $1 in
 	rootless) echo moby ;;
-	*) echo "${1%2}" ;;
+	*) echo "${1%[23]}" ;;
 	esac
 }
 
@@ -26,7 +26,7 @@ engine_path() {
 
 engine_binaries() {
 	# libwrap0 is the one library of sshd that not every machine has.
-	apt_install iptables iproute2 util-linux libdevmapper1.02.1 libseccomp2 libwrap0 openssh-client ca-certificates
+	apt_install iptables iproute2 util-linux libdevmapper1.02.1 libseccomp2 libwrap0 openssh-client openssl ca-certificates
 	debian_binaries
 	ssh_binaries
 	[ "$(engine_kind "$1")" != moby ] || moby_binaries

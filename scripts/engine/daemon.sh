@@ -38,6 +38,8 @@ engine_arguments() {
 	pool=$((64 + 64 * $(engine_number "$(engine_kind "$engine")")))
 	printf '%s\n' \
 		-H "unix://$(engine_socket "$engine")" \
+		-H "tcp://$(engine_tls "$engine")" \
+		--tlsverify --tlscacert "$CERTS/ca.pem" --tlscert "$CERTS/server.pem" --tlskey "$CERTS/server-key.pem" \
 		--group "${SUDO_GID:-0}" \
 		--mtu "$(uplink_mtu)" \
 		--bip "$NET.$((100 + number)).1/24" \
@@ -66,7 +68,10 @@ moby_configuration() {
 # outlive its restarts by tests.
 engine_environment() {
 	local version
-	[ "$1" = "$(engine_kind "$1")" ] || echo RALPH_ENGINE_STAYS=yes
+	case $1 in
+	*2) echo RALPH_ENGINE_STAYS=yes ;;
+	*3) echo RALPH_ENGINE_HIDES="${TMPDIR:-/tmp}" ;;
+	esac
 	[ "$(engine_kind "$1")" = moby ] || return 0
 	version=$(docker -H unix:///nonexistent version --format '{{.Client.APIVersion}}' 2>/dev/null || true)
 	[ "${version#1.}" -ge 44 ] 2>/dev/null || echo DOCKER_MIN_API_VERSION=1.41
@@ -77,6 +82,7 @@ daemon_start() {
 	mkdir -p "$RUN" "$DATA"
 	rm -f "$(engine_socket "$engine")"
 	moby_configuration >"$RUN/$engine.json"
+	certificates
 	mapfile -t arguments < <(engine_program "$engine")
 	# Files of the rootless engine are in its user's directory.
 	[ "$engine" != rootless ] || ln -s "$engine/docker.sock" "$(engine_socket "$engine")"

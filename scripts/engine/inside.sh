@@ -25,6 +25,9 @@ done
 umount --lazy "$host_sys"
 rmdir "$host_sys"
 
+# What another machine does not have.
+[ -z "${RALPH_ENGINE_HIDES:-}" ] || mount -t tmpfs tmpfs "$RALPH_ENGINE_HIDES"
+
 # A resolver on the host's loopback is unreachable from this network namespace.
 if grep -qE '^nameserver +127\.' /etc/resolv.conf && [ -s /run/systemd/resolve/resolv.conf ]; then
 	mount --bind /run/systemd/resolve/resolv.conf "$(readlink -f /etc/resolv.conf)"

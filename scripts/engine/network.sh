@@ -12,6 +12,8 @@ engine_number() {
 	debian2) echo 3 ;;
 	moby2) echo 4 ;;
 	rootless) echo 5 ;;
+	debian3) echo 6 ;;
+	moby3) echo 7 ;;
 	esac
 }
 
@@ -21,7 +23,9 @@ engine_veth() { echo "ralph-$1"; }
 # The host's address as containers of the engine see it.
 engine_gateway() { echo "$NET.$(engine_number "$1").1"; }
 
-engine_subnet() { echo "$NET.$(engine_number "$1").0/24"; }
+# The engine's own address, as the host sees it, and where it listens for TLS.
+engine_address() { echo "$NET.$(engine_number "$1").2"; }
+engine_tls() { echo "$(engine_address "$1"):2376"; }
 
 uplink_mtu() {
 	local device
@@ -50,7 +54,7 @@ addresses_up() {
 	mtu=$(uplink_mtu)
 	ip addr replace "$(engine_gateway "$1")/24" dev "$3"
 	ip link set "$3" mtu "$mtu" up
-	ip -n "$2" addr replace "$NET.$(engine_number "$1").2/24" dev eth0
+	ip -n "$2" addr replace "$(engine_address "$1")/24" dev eth0
 	ip -n "$2" link set lo up
 	ip -n "$2" link set eth0 mtu "$mtu" up
 	ip -n "$2" route replace default via "$(engine_gateway "$1")"
@@ -67,7 +71,9 @@ forwarding_up() {
 # Calls FUNCTION TABLE CHAIN RULE... for each rule an engine needs on the host.
 each_rule() {
 	local call=$1 engine=$2 veth=$3
-	"$call" nat POSTROUTING -s "$(engine_subnet "$engine")" ! -o "$veth" -j MASQUERADE
+	# Not the whole subnet: the kernel would end connections of this machine to its own address there when
+	# an address of its loopback device is removed, which masquerading has chosen for them.
+	"$call" nat POSTROUTING -s "$(engine_address "$engine")" ! -o "$veth" -j MASQUERADE
 	# Inserted first: a host engine or a firewall sets the policy of FORWARD to DROP.
 	"$call" filter FORWARD -i "$veth" -j ACCEPT
 	"$call" filter FORWARD -o "$veth" -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT

@@ -2,6 +2,8 @@
 package engines
 
 import (
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,8 @@ type Engine struct {
 	Host string // its address, as in DOCKER_HOST
 	// Gateway is the address under which its containers reach this machine.
 	Gateway string
+	// TLS is the address where it listens for clients with a certificate of RALPH_TEST_CERTS.
+	TLS string
 }
 
 // Client connects to the engine.
@@ -62,19 +66,37 @@ func Need(t *testing.T) []Engine {
 }
 
 // List returns the engines of RALPH_TEST_ENGINES.
-func List() []Engine {
-	gateways := map[string]string{}
-	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_GATEWAYS"), ",") {
-		name, address, _ := strings.Cut(entry, "=")
-		gateways[name] = address
-	}
-	var all []Engine
-	for entry := range strings.SplitSeq(os.Getenv("RALPH_TEST_ENGINES"), ",") {
-		if name, host, ok := strings.Cut(entry, "="); ok {
-			all = append(all, Engine{Name: name, Host: host, Gateway: gateways[name]})
+func List() []Engine { return listed("RALPH_TEST_ENGINES") }
+
+// Remote returns the engine of RALPH_TEST_REMOTE_ENGINES that is like another one, which it returns
+// itself if there is none.
+func Remote(like Engine) Engine {
+	for i, e := range listed("RALPH_TEST_REMOTE_ENGINES") {
+		if all := List(); i < len(all) && all[i] == like {
+			return e
 		}
 	}
+	return like
+}
+
+func listed(variable string) []Engine {
+	var all []Engine
+	gateways, tls := maps.Collect(entries("RALPH_TEST_GATEWAYS")), maps.Collect(entries("RALPH_TEST_TLS"))
+	for name, host := range entries(variable) {
+		all = append(all, Engine{Name: name, Host: host, Gateway: gateways[name], TLS: tls[name]})
+	}
 	return all
+}
+
+// entries returns the names and addresses of a variable ("name=address,…").
+func entries(variable string) iter.Seq2[string, string] {
+	return func(yield func(name, address string) bool) {
+		for entry := range strings.SplitSeq(os.Getenv(variable), ",") {
+			if name, address, ok := strings.Cut(entry, "="); ok && !yield(name, address) {
+				return
+			}
+		}
+	}
 }
 
 // BaseImage is the image without an agent that every test engine has.
