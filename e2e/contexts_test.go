@@ -18,17 +18,14 @@ import (
 // commits, backlog and logs.
 func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	t.Parallel()
-	all := engines.Need(t)
-	if len(all) < 2 {
-		skipOrFail(t, "it needs two engines: \"make test ENGINES=all\"")
-	}
-	w := newWorld(t, engines.Remote(all[1]))
+	here := enginesFor(t)[0]
+	w := newWorld(t, engineAfter(remoteEnginesFor(t)[0], 1))
 	w.connectSSH(t)
 	w.createContext(t, "two")
 	other := *w
 	t.Cleanup(func() { other.removeContainers(t) })
-	w.engine, w.endpoint = all[0], nil
-	run(t, w.docker("context", "create", "one", "--docker", "host="+all[0].Host)).expect(t, 0)
+	w.engine, w.endpoint = here, nil
+	run(t, w.docker("context", "create", "one", "--docker", "host="+here.Host)).expect(t, 0)
 	w.setenv("RALPH_GIT", "private")
 	w.setenv("RALPH_IMAGE", engines.BaseImage())
 	use := func(name string) { run(t, w.docker("context", "use", name)).expect(t, 0) }

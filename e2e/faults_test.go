@@ -158,7 +158,7 @@ func TestFaults(t *testing.T) {
 		t.Parallel()
 		rows := slices.DeleteFunc(slices.Clone(faults), func(m fault) bool { return !slices.Contains(remoteFaults, m.name) })
 		runScenarios(t, rows, func() *world {
-			w, _ := newRemoteWorld(t, engineAfter(home, 1), transports[0])
+			w, _ := newRemoteWorld(t, engineAfter(remoteEnginesFor(t)[0], 1), transports[0])
 			return w
 		})
 	})

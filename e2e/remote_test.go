@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,8 +27,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
 )
 
-// Remote engines, reached by TLS and by a real SSH server over a slow link. They do not have this machine's
-// temporary files, but others, so newRemoteWorld asserts that no container mounts any.
+// Remote engines, reached by TLS and by a real SSH server over a slow link. They have other home directories
+// and temporary files than this machine.
 
 // linkDelay is that of one direction: a round trip takes 50 ms.
 const linkDelay = 25 * time.Millisecond
@@ -36,19 +37,16 @@ const linkDelay = 25 * time.Millisecond
 type endpoint struct {
 	host  string // DOCKER_HOST
 	certs string // DOCKER_CERT_PATH, for TLS
-	// server is a directory of the machine that has the engine. With SSH, the only directory on the
-	// PATH with a docker command is its bin.
-	server string
 }
 
 // connectTLS has the world's commands use the engine by TCP and TLS with certificates of both sides.
 func (w *world) connectTLS(t *testing.T) *slowlink.Link {
 	t.Helper()
 	certs := os.Getenv("RALPH_TEST_CERTS")
-	if certs == "" || w.engine.TLS == "" {
-		skipOrFail(t, "RALPH_TEST_TLS and RALPH_TEST_CERTS name no address and certificates for this engine")
+	if certs == "" {
+		skipOrFail(t, "RALPH_TEST_CERTS names no certificates; \"make test\" makes some")
 	}
-	w.endpoint = &endpoint{certs: filepath.Join(w.home, "certs"), server: filepath.Join(w.dir, "server")}
+	w.endpoint = &endpoint{certs: filepath.Join(w.home, "certs")}
 	for _, name := range []string{"ca.pem", "cert.pem", "key.pem"} {
 		w.write(t, filepath.Join(w.endpoint.certs, name), w.readFile(t, filepath.Join(certs, name)))
 	}
@@ -73,7 +71,7 @@ func (w *world) slowLink(t *testing.T, target string) *slowlink.Link {
 	return link
 }
 
-// The user of the SSH server. Its group may use the engine's socket.
+// The user of the SSH server, who is in the group that may use the engine's socket.
 const (
 	sshUser = "builder"
 	sshUID  = 1236
@@ -91,18 +89,18 @@ func (w *world) connectSSH(t *testing.T) *slowlink.Link {
 	}
 	groups := w.socketGroups()
 	assert.Assert(t, len(groups) == 1, "%s does not exist", w.engine.Host)
-	w.endpoint = &endpoint{server: filepath.Join(w.dir, "server")}
-	home, bin := filepath.Join(w.endpoint.server, "home"), filepath.Join(w.endpoint.server, "bin")
-	for _, dir := range []string{home, bin} {
-		assert.NilError(t, os.MkdirAll(dir, 0o755))
-	}
-	assert.NilError(t, os.Chown(home, sshUID, int(groups[0])))
-	assert.NilError(t, os.Symlink(filepath.Join(shared.bin, "docker"), filepath.Join(bin, "docker")))
+	w.endpoint = &endpoint{}
+	server, err := os.MkdirTemp(w.engine.Dir(), "ssh-")
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, os.RemoveAll(server)) })
+	home, bin := filepath.Join(server, "home"), filepath.Join(server, "bin")
+	assert.NilError(t, errors.Join(os.Chmod(server, 0o755), os.Mkdir(home, 0o755), os.Mkdir(bin, 0o755), os.Chown(home, sshUID, sshUID)))
+	assert.NilError(t, copyProgram(filepath.Join(shared.bin, "docker"), filepath.Join(bin, "docker")))
 
-	hostKey := w.makeSSHKey(t, filepath.Join(w.endpoint.server, "host_key"), 0, 0)
-	userKey := w.makeSSHKey(t, filepath.Join(w.home, ".ssh", "id_ed25519"), w.uid, w.gid)
-	w.write(t, filepath.Join(w.endpoint.server, "authorized_keys"), userKey)
-	link := w.slowLink(t, w.startSSHServer(t, tree, fmt.Sprintf("%s:%d:%d:%s", sshUser, sshUID, groups[0], home)))
+	hostKey := makeSSHKey(t, filepath.Join(server, "host_key"), 0, 0)
+	userKey := makeSSHKey(t, filepath.Join(w.home, ".ssh", "id_ed25519"), w.uid, w.gid)
+	assert.NilError(t, os.WriteFile(filepath.Join(server, "authorized_keys"), []byte(userKey), 0o644))
+	link := w.slowLink(t, w.startSSHServer(t, tree, server, strconv.Itoa(int(groups[0]))))
 	host, port, err := net.SplitHostPort(link.Addr())
 	assert.NilError(t, err)
 	w.write(t, filepath.Join(w.home, ".ssh", "known_hosts"), fmt.Sprintf("[%s]:%s %s", host, port, hostKey))
@@ -114,7 +112,7 @@ func (w *world) connectSSH(t *testing.T) *slowlink.Link {
 }
 
 // makeSSHKey writes a key and returns its public part.
-func (w *world) makeSSHKey(t *testing.T, path string, uid, gid int) string {
+func makeSSHKey(t *testing.T, path string, uid, gid int) string {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	assert.NilError(t, err)
@@ -128,14 +126,17 @@ func (w *world) makeSSHKey(t *testing.T, path string, uid, gid int) string {
 	return string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
 }
 
-// startSSHServer starts an SSH server on a loopback port and returns its address.
-func (w *world) startSSHServer(t *testing.T, tree, user string) string {
+// startSSHServer starts an SSH server on the engine's machine, with a directory there, and returns its
+// address. The only docker command on the PATH of its user, who is in a group, is in bin.
+func (w *world) startSSHServer(t *testing.T, tree, dir, group string) string {
 	t.Helper()
-	dir := w.endpoint.server
+	script, err := os.ReadFile(filepath.Join(shared.root, "scripts", "engine", "sshd.sh"))
+	assert.NilError(t, err)
+	host, _, err := net.SplitHostPort(w.engine.TLS)
+	assert.NilError(t, err)
 	settings := []string{
 		"HostKey " + filepath.Join(dir, "host_key"),
 		"AuthorizedKeysFile " + filepath.Join(dir, "authorized_keys"),
-		"StrictModes no", // the keys are below /tmp
 		"PidFile none",
 		"PasswordAuthentication no",
 		"MaxStartups 100",
@@ -146,15 +147,11 @@ func (w *world) startSSHServer(t *testing.T, tree, user string) string {
 	var address string
 	// Another program may take the port before the server does.
 	for range 3 {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		assert.NilError(t, err)
-		address = listener.Addr().String()
-		assert.NilError(t, listener.Close())
-		host, port, err := net.SplitHostPort(address)
-		assert.NilError(t, err)
-		w.write(t, config, strings.Join(append(settings, "ListenAddress "+host, "Port "+port), "\n")+"\n")
-		cmd := exec.Command("unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child", "--mount-proc",
-			filepath.Join(shared.root, "scripts", "engine", "sshd.sh"), tree, config, user)
+		address = net.JoinHostPort(host, strconv.Itoa(freePort(t)))
+		assert.NilError(t, os.WriteFile(config, []byte(strings.Join(append(settings, "ListenAddress "+address), "\n")+"\n"), 0o644))
+		cmd := exec.Command("nsenter", "--target", strconv.Itoa(daemonOf(t, w.engine)), "--net", "--mount", "--pid",
+			"unshare", "--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child", "--mount-proc",
+			"bash", "-c", string(script), "sshd.sh", tree, config, fmt.Sprintf("%s:%d:%s", sshUser, sshUID, filepath.Join(dir, "home")), group)
 		stdin, err := cmd.StdinPipe() // the server ends with the tests
 		assert.NilError(t, err)
 		server := start(t, cmd)
@@ -167,6 +164,15 @@ func (w *world) startSSHServer(t *testing.T, tree, user string) string {
 	}
 	t.Fatalf("no port is free, such as that of %s", address)
 	return ""
+}
+
+// freePort returns a port that no program of this machine listens on.
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NilError(t, err)
+	defer func() { assert.Check(t, listener.Close()) }()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // awaitListening waits until an SSH server listens or has ended.
@@ -251,6 +257,10 @@ func TestDockerOverASlowLink(t *testing.T) {
 		input := w.docker("exec", "--interactive", name, "cat")
 		input.Stdin = strings.NewReader("sent\n")
 		assert.Equal(t, run(t, input).expect(t, 0).stdout, "sent\n")
+
+		// The engine has another directory at the worktree's path.
+		res = run(t, w.docker("run", "--rm", "--volume", w.repo+":/mounted", engines.BaseImage(), "ls", "/mounted"))
+		assert.Equal(t, res.expect(t, 0).stdout, "")
 
 		follow := start(t, w.docker("exec", name, "sh", "-c", "echo started; exec sleep infinity"))
 		eventually(t, func() error {

@@ -22,7 +22,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
-	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
 )
 
@@ -222,7 +221,7 @@ func (w *world) killSSH(t *testing.T) {
 // A cut while commits are sent is not the death of a loop. It starts once.
 func TestRemoteTransferContinues(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, engines.Remote(enginesFor(t)[0]))
+	w := newWorld(t, remoteEnginesFor(t)[0])
 	link := w.connectTLS(t)
 	w.useDefaults()
 	w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("1", "a.txt")}})
@@ -252,7 +251,7 @@ func TestRemoteTransferContinues(t *testing.T) {
 // A cut while the commits of a loop that has ended are fetched is waited for.
 func TestRemoteFetchContinues(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, engines.Remote(enginesFor(t)[0]))
+	w := newWorld(t, remoteEnginesFor(t)[0])
 	link := w.connectTLS(t)
 	w.useDefaults()
 	w.plan(t, task{ID: "a", Title: "A", Steps: []string{"echo step 1; until [ -e /tmp/go ]; do sleep 0.2; done; " + ticking("1", "a.txt")}})
@@ -276,7 +275,7 @@ func TestRemoteFetchContinues(t *testing.T) {
 // A loop goes on without its client. The next commands name, follow and fetch it.
 func TestRemoteLoopSurvivesItsClient(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, engines.Remote(enginesFor(t)[0]))
+	w := newWorld(t, remoteEnginesFor(t)[0])
 	w.connectTLS(t)
 	w.useDefaults()
 	w.plan(t, task{ID: "a", Title: "A", Steps: []string{"echo step 1; until [ -e /tmp/go ]; do sleep 0.2; done; " + ticking("1", "a.txt")}})
@@ -298,7 +297,7 @@ func TestRemoteLoopSurvivesItsClient(t *testing.T) {
 // meanwhile is reported.
 func TestRemoteLoopSurvivesAFrozenConnection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, engines.Remote(enginesFor(t)[0]))
+	w := newWorld(t, remoteEnginesFor(t)[0])
 	link := w.connectTLS(t)
 	w.useDefaults()
 	w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("5", "a.txt")}})
@@ -320,7 +319,7 @@ func TestRemoteLoopSurvivesAFrozenConnection(t *testing.T) {
 // The real Claude Code works on another machine. Its key stays with the proxy there.
 func TestClaudeOnAnotherMachine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, engines.Remote(enginesFor(t)[0]))
+	w := newWorld(t, remoteEnginesFor(t)[0])
 	base := claudeBase(t, w)
 	api, url := w.serveModel(t, [][]modelapi.Turn{w.buildTurns("shop/01", "one")})
 	w.connectSSH(t)

@@ -24,12 +24,12 @@ import (
 func TestRemoteSoak(t *testing.T) {
 	t.Parallel()
 	for i, transport := range transports {
-		e := engineAfter(enginesFor(t)[0], i)
+		e := engineAfter(remoteEnginesFor(t)[0], i)
 		t.Run(transport.name+"-"+e.Name, func(t *testing.T) {
 			t.Parallel()
 			w, link := newRemoteWorld(t, e, transport)
 			s := &soak{
-				t: t, w: w, link: link, api: w.engine.Client(t), lasts: cmp.Or(*soakTime, 10*time.Second), pause: 2 * time.Second,
+				t: t, w: w, link: link, api: e.Client(t), lasts: cmp.Or(*soakTime, 10*time.Second), pause: 2 * time.Second,
 				agentFaults: slices.Concat(slices.DeleteFunc(slices.Clone(agentFaults), needsAlternates), cloneFaults), disturbances: remoteDisturbances,
 			}
 			if transport.name == "tls" {

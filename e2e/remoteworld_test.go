@@ -36,7 +36,7 @@ var transports = []transport{
 func remoteWorlds(t *testing.T, test func(t *testing.T, w *world, link *slowlink.Link)) {
 	t.Helper()
 	t.Parallel()
-	on := enginesFor(t)
+	on := remoteEnginesFor(t)
 	for i, transport := range transports {
 		each := on
 		if len(on) == 1 {
@@ -52,24 +52,24 @@ func remoteWorlds(t *testing.T, test func(t *testing.T, w *world, link *slowlink
 	}
 }
 
-// andRemote runs a test as it is run elsewhere, and with a clone on a remote engine: on an
-// engine that it does not run on otherwise, if there is one, by TLS or SSH.
+// andRemote runs a test as it is run elsewhere, and with a clone on a remote engine, by TLS or SSH. It is
+// of a kind that the test does not run on otherwise, if there is one.
 func andRemote(t *testing.T, elsewhere func(t *testing.T, test func(t *testing.T, w *world)), test func(t *testing.T, w *world)) {
 	t.Helper()
 	elsewhere(t, test)
-	by, e := transports[hashOf(t.Name())%len(transports)], engineAfter(enginesFor(t)[0], 1)
-	t.Run("remote-"+by.name+"-"+e.Name, func(t *testing.T) {
+	by := transports[hashOf(t.Name())%len(transports)]
+	t.Run("remote-"+by.name, func(t *testing.T) {
 		t.Parallel()
-		w, _ := newRemoteWorld(t, e, by)
+		w, _ := newRemoteWorld(t, engineAfter(remoteEnginesFor(t)[0], 1), by)
 		w.setenv("RALPH_GIT", "private")
 		test(t, w)
 	})
 }
 
-// newRemoteWorld makes the world of a user of a remote engine that is like another one.
-func newRemoteWorld(t *testing.T, like engines.Engine, by transport) (*world, *slowlink.Link) {
+// newRemoteWorld makes the world of a user of a remote engine.
+func newRemoteWorld(t *testing.T, e engines.Engine, by transport) (*world, *slowlink.Link) {
 	t.Helper()
-	w := newWorld(t, engines.Remote(like))
+	w := newWorld(t, e)
 	link := by.connect(w, t)
 	t.Cleanup(func() { assertNoHostMounts(t, w) })
 	return w, link
@@ -109,8 +109,7 @@ func (w *world) pathInside(t *testing.T, name string) string {
 	return ""
 }
 
-// assertNoHostMounts asserts that no container of the world mounts a path of the engine's machine,
-// which on a real remote engine would not be the user's.
+// assertNoHostMounts asserts that no container of the world mounts a path of the engine's machine.
 func assertNoHostMounts(t *testing.T, w *world) {
 	t.Helper()
 	assert.Check(t, is.Len(hostMounts(t, w), 0))

@@ -38,7 +38,7 @@ type ownEngine struct {
 func newOwnEngine(t *testing.T, like engines.Engine) *ownEngine {
 	t.Helper()
 	e := &ownEngine{Engine: startEngine(t, like.Name+"2")}
-	daemon := e.daemon(t)
+	daemon := daemonOf(t, e.Engine)
 	assert.Assert(t, daemon != 0)
 	e.args, e.env = readStrings(t, daemon, "cmdline"), readStrings(t, daemon, "environ")
 	stat := readStrings(t, daemon, "stat")[0]
@@ -80,8 +80,8 @@ func readStrings(t *testing.T, pid int, file string) []string {
 	return strings.Split(strings.TrimRight(string(content), "\x00\n"), "\x00")
 }
 
-// daemon is the process of the engine itself, or 0.
-func (e *ownEngine) daemon(t *testing.T) int {
+// daemonOf returns the process of an engine itself, or 0.
+func daemonOf(t *testing.T, e engines.Engine) int {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "ip", "netns", "pids", "ralph-"+e.Name).Output()
 	assert.NilError(t, err)
@@ -100,7 +100,7 @@ func (e *ownEngine) daemon(t *testing.T) int {
 // loopEnd ends the daemon, and nothing else.
 func (e *ownEngine) end(t *testing.T, sig syscall.Signal) {
 	t.Helper()
-	pid := e.daemon(t)
+	pid := daemonOf(t, e.Engine)
 	assert.Assert(t, pid != 0)
 	assert.NilError(t, syscall.Kill(pid, sig))
 	// The next one does not start as long as there is a process of that number,

@@ -52,7 +52,17 @@ var onEveryEngine = []string{
 // enginesFor returns the engines that a test runs on.
 func enginesFor(t *testing.T) []engines.Engine {
 	t.Helper()
-	all := engines.Need(t)
+	return chosenFor(t, engines.Need(t))
+}
+
+// remoteEnginesFor returns the remote engines that a test runs on.
+func remoteEnginesFor(t *testing.T) []engines.Engine {
+	t.Helper()
+	return chosenFor(t, engines.NeedRemote(t))
+}
+
+func chosenFor(t *testing.T, all []engines.Engine) []engines.Engine {
+	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
 	if len(all) == 1 || slices.Contains(onEveryEngine, name) {
 		return all
@@ -68,9 +78,13 @@ func hashOf(name string) int {
 	return int(h.Sum32())
 }
 
-// engineAfter returns the engine that is n engines after another one in the list.
+// engineAfter returns the engine that is n engines after another one in the list, which is that of the
+// remote ones for these.
 func engineAfter(e engines.Engine, n int) engines.Engine {
 	list := engines.List()
+	if e.TLS != "" {
+		list = engines.ListRemote()
+	}
 	return list[(slices.Index(list, e)+n)%len(list)]
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures speed on both engines and prints each figure beside its goal. Arguments select what to
+# Measures speed on the engines and prints each figure beside its goal. Arguments select what to
 # measure: plugin, ralph, microvm, engine, session, network, image, remote, transfer.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
@@ -9,8 +9,7 @@ set -euo pipefail
 
 cd "$SCRIPTS/.."
 need_go
-export session_engines=all
-session_begin
+session_begin all
 RALPH_BENCH_BUILDX=$("$SCRIPTS/tools.sh" buildx)
 export RALPH_BENCH_BUILDX
 session_ready

@@ -4,9 +4,11 @@
 #   debian  Docker 20.10 from Debian's packages, the oldest supported engine
 #   moby    the current engine, built from the Go module proxy
 #
-# debian3 and moby3 are the same on another machine: they do not have this one's temporary files, where
-# the tests have their repositories. debian2 and moby2 are for tests that restart their engine. rootless is
-# moby's, run by an ordinary user. "all" starts none of the latter, but stops them.
+# debian3 and moby3 are the same on another machine: they listen for TLS, and do not have the home directories
+# and temporary files of this machine. "all" is these four.
+#
+# debian2 and moby2 are for tests that restart their engine. rootless is moby's, run by an ordinary user. "all"
+# does not start these, but stops them.
 #
 # Each runs in its own network, mount and PID namespaces, with its own directories. Engines that already
 # run on this machine are not affected, and no service is installed.
@@ -26,7 +28,9 @@ set -euo pipefail
 
 usage() {
 	cat >&2 <<-'TEXT'
-		usage: scripts/engine.sh COMMAND [debian|moby|debian2|moby2|debian3|moby3|rootless|all]
+		usage: scripts/engine.sh COMMAND [ENGINE ...]
+
+		ENGINE is debian, moby, debian2, moby2, debian3, moby3, rootless or all, the default.
 
 		  build    fetch and build the programs, start nothing
 		  up       build, start, wait until "docker version" answers
@@ -39,14 +43,18 @@ usage() {
 	exit 2
 }
 
-# engines WHICH COMMAND
+# engines COMMAND WHICH ...
 engines() {
-	case $1,$2 in
-	all,down | all,purge) echo debian moby debian2 moby2 debian3 moby3 rootless ;;
-	all,*) echo debian moby debian3 moby3 ;;
-	debian,* | moby,* | debian2,* | moby2,* | debian3,* | moby3,* | rootless,*) echo "$1" ;;
-	*) usage ;;
-	esac
+	local command=$1 which
+	shift
+	for which in "${@:-all}"; do
+		case $which,$command in
+		all,down | all,purge) echo debian moby debian2 moby2 debian3 moby3 rootless ;;
+		all,*) echo debian moby debian3 moby3 ;;
+		debian,* | moby,* | debian[23],* | moby[23],* | rootless,*) echo "$which" ;;
+		*) usage ;;
+		esac
+	done
 }
 
 up() {
@@ -91,12 +99,13 @@ print_env() {
 	local engine socket engines="" remote="" gateways="" tls=""
 	for engine in "$@"; do
 		socket=$engine=unix://$(engine_socket "$engine")
-		case $engine in
-		*3) remote+=${remote:+,}$socket ;;
-		*) engines+=${engines:+,}$socket ;;
-		esac
 		gateways+=${gateways:+,}$engine=$(engine_gateway "$engine")
-		tls+=${tls:+,}$engine=$(engine_tls "$engine")
+		if is_remote "$engine"; then
+			remote+=${remote:+,}$socket
+			tls+=${tls:+,}$engine=$(engine_tls "$engine")
+		else
+			engines+=${engines:+,}$socket
+		fi
 	done
 	printf 'RALPH_TEST_%s="%s"\n' ENGINES "$engines" REMOTE_ENGINES "$remote" GATEWAYS "$gateways" \
 		TLS "$tls" CERTS "$CERTS" SSH "$SSH_TREE"
@@ -111,11 +120,10 @@ run_as_root() {
 
 main() {
 	umask 022
-	local command=${1:-} which=${2:-all} engine
-	[ $# -le 2 ] || usage
-	# shellcheck disable=SC2046 # a list of words
-	set -- $(engines "$which" "$command")
-	[ $# -gt 0 ] || exit 2
+	local command=${1:-} given=("${@:2}") chosen engine
+	chosen=$(engines "$command" "${given[@]}") || exit
+	# shellcheck disable=SC2086 # a list of words
+	set -- $chosen
 	case $command in
 	env) print_env "$@" && return ;;
 	build | up)
@@ -125,7 +133,7 @@ main() {
 	down | purge | status | tidy) ;;
 	*) usage ;;
 	esac
-	is_root || run_as_root "$command" "$which"
+	is_root || run_as_root "$command" "${given[@]}"
 	mkdir -p "$RUN"
 	for engine in "$@"; do "$command" "$engine"; done
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Imports the base images of the end-to-end tests into the test engines, without a registry.
 #
-#   scripts/test-images.sh [ENGINE|all]         build and import missing images
+#   scripts/test-images.sh [ENGINE ...]         build and import missing images; "all" is the default
 #   scripts/test-images.sh --env                print the variables that name them
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
@@ -36,13 +36,11 @@ import_into() {
 "$SCRIPTS/base-image.sh" --archive >/dev/null
 "$SCRIPTS/claude-image.sh" --archive >/dev/null
 "$SCRIPTS/tools.sh" gitleaks >/dev/null
-case ${1:-all} in
-all)
-	for pair in "debian moby" "debian3 moby3"; do
-		import_into "${pair% *}" &
-		import_into "${pair#* }"
-		wait $!
-	done
-	;;
-*) import_into "$1" ;;
-esac
+[ "${1:-all}" != all ] || set -- debian moby debian3 moby3
+imports=()
+for engine in "${@:2}"; do
+	import_into "$engine" &
+	imports+=($!)
+done
+import_into "$1"
+for import in "${imports[@]}"; do wait "$import"; done

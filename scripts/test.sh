@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Runs all tests on real engines, which are started while the tests compile and stopped afterwards unless
-# they ran before: Debian's, and with ENGINES=all the current moby with gVisor too.
+# they ran before: Debian's, and with ENGINES=all the current moby with gVisor too. For each there is
+# another one like it on another machine.
 #
 #   scripts/test.sh [GO TEST ARGUMENT ...]
 #
 # Environment of the tests:
 #   RALPH_TEST_ENGINES       debian=unix:///…,moby=unix:///…
-#   RALPH_TEST_REMOTE_ENGINES  the same on another machine; without any, the former are used
-#   RALPH_TEST_GATEWAYS      debian=10.213.1.1,moby=10.213.2.1: this machine, as containers see it
-#   RALPH_TEST_TLS           debian=10.213.1.2:2376,…: where they listen for TLS
+#   RALPH_TEST_REMOTE_ENGINES  debian3=unix:///…,moby3=unix:///…, with their sockets on this machine
+#   RALPH_TEST_TLS           debian3=10.213.6.2:2376,…: where these listen for clients
 #   RALPH_TEST_CERTS         as DOCKER_CERT_PATH, for these
+#   RALPH_TEST_GATEWAYS      debian=10.213.1.1,moby=10.213.2.1,…: this machine, as containers see it
 #   RALPH_TEST_SSH           directory of an SSH server, for engines that are reached by ssh://
-#   RALPH_TEST_BASE          image with git, in both engines
+#   RALPH_TEST_BASE          image with git, in all engines
 #   RALPH_TEST_CLAUDE_BASE   the same with the real Claude Code CLI
 #   RALPH_TEST_AGENTS        directory of further real agents
 #   RALPH_TEST_BROWSER       a headless browser
@@ -31,8 +32,11 @@ export RALPH_TEST_BROWSER
 
 started=$SECONDS
 # The engines run for minutes only: do not spend CPU time on garbage collection.
-export session_gogc=off session_memory=1GiB session_engines=${ENGINES:-debian}
-session_begin
+export session_gogc=off session_memory=1GiB
+case ${ENGINES:-debian} in
+all) session_begin all ;;
+*) session_begin "${ENGINES:-debian}" "${ENGINES:-debian}3" ;;
+esac
 # Compile errors are reported by "go test" below.
 go build -race ./... >/dev/null 2>&1 || true
 session_ready

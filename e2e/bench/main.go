@@ -2,8 +2,8 @@
 
 // Command bench prints what this program costs, each figure beside that of
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
-// the engines that RALPH_TEST_ENGINES lists ("name=address,…"), with the
-// image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
+// the engines that RALPH_TEST_ENGINES and RALPH_TEST_REMOTE_ENGINES list, with
+// the image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
 // microvm, engine, session, network, image, remote, transfer.
 package main
 
@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
 const (
@@ -79,20 +81,23 @@ func run(ctx context.Context, chosen []string) error {
 // engines measures sandboxes on each engine.
 func (b *bench) engines() error { return b.eachEngine(b.measure) }
 
-// eachEngine measures something on each engine, in a worktree for it: a sandbox stays on its engine.
+// eachEngine measures something on each engine.
 func (b *bench) eachEngine(measure func() error) error {
-	engines := os.Getenv("RALPH_TEST_ENGINES")
-	if engines == "" {
-		return errors.New("RALPH_TEST_ENGINES names no engine: \"make bench\" sets it")
+	return b.onEach(engines.List(), func(engines.Engine) error { return measure() })
+}
+
+// onEach measures something on engines, in a worktree for each: a sandbox stays on its engine.
+func (b *bench) onEach(all []engines.Engine, measure func(engines.Engine) error) error {
+	if len(all) == 0 {
+		return errors.New("RALPH_TEST_ENGINES and RALPH_TEST_REMOTE_ENGINES name no engines: \"make bench\" sets them")
 	}
-	for entry := range strings.SplitSeq(engines, ",") {
-		name, host, _ := strings.Cut(entry, "=")
-		b.engine, b.host, b.repo = name, host, filepath.Join(b.dir, name)
+	for _, e := range all {
+		b.engine, b.host, b.repo = e.Name, e.Host, filepath.Join(b.dir, e.Name)
 		if err := b.newRepository(); err != nil {
 			return err
 		}
-		if err := measure(); err != nil {
-			return fmt.Errorf("on the engine %s: %w", name, err)
+		if err := measure(e); err != nil {
+			return fmt.Errorf("on the engine %s: %w", e.Name, err)
 		}
 	}
 	return nil

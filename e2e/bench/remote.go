@@ -10,9 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
 )
 
@@ -30,29 +30,18 @@ const (
 	changed = 100 << 10
 )
 
-// throughLink measures something on each engine, reached by TLS through a slow link.
+// throughLink measures something on each remote engine, reached by TLS through a slow link.
 func (b *bench) throughLink(measure func(link *slowlink.Link) error) error {
-	return b.eachEngine(func() error {
-		certs := os.Getenv("RALPH_TEST_CERTS")
-		link, err := slowlink.Listen(b.ctx, net.JoinHostPort(b.address("RALPH_TEST_GATEWAYS"), "0"), "tcp", b.address("RALPH_TEST_TLS"), remoteDelay)
+	return b.onEach(engines.ListRemote(), func(e engines.Engine) error {
+		link, err := slowlink.Listen(b.ctx, net.JoinHostPort(e.Gateway, "0"), "tcp", e.TLS, remoteDelay)
 		if err != nil {
 			return err
 		}
 		defer link.Close()
-		b.host, b.env = "tcp://"+link.Addr(), []string{"DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH=" + certs}
+		b.host, b.env = "tcp://"+link.Addr(), []string{"DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH=" + os.Getenv("RALPH_TEST_CERTS")}
 		defer func() { b.env = nil }()
 		return measure(link)
 	})
-}
-
-// address returns the entry of the engine in a variable ("name=address,…").
-func (b *bench) address(variable string) string {
-	for entry := range strings.SplitSeq(os.Getenv(variable), ",") {
-		if name, address, _ := strings.Cut(entry, "="); name == b.engine {
-			return address
-		}
-	}
-	return ""
 }
 
 // remote measures a command in a running sandbox on another machine.

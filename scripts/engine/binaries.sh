@@ -17,6 +17,9 @@ engine_kind() {
 	esac
 }
 
+# Whether an engine is that of another machine.
+is_remote() { [[ $1 = *3 ]]; }
+
 engine_path() {
 	case $(engine_kind "$1") in
 	debian) echo "$DEBIAN_TREE/usr/sbin:$DEBIAN_TREE/usr/bin" ;;

@@ -1,22 +1,28 @@
 # shellcheck shell=bash
-# Certificates of the test engines and of their clients. Sourced by scripts/engine.sh.
+# Certificates of the remote test engines and of their clients. Sourced by scripts/engine.sh.
 
 CERTS=$RUN/certs
 
-# certificates makes ca.pem, those of the engines, and cert.pem and key.pem as in DOCKER_CERT_PATH. Whoever
+# The arguments with which dockerd listens for TLS, one per line.
+tls_arguments() {
+	printf '%s\n' -H "tcp://$(engine_tls "$1")" \
+		--tlsverify --tlscacert "$CERTS/ca.pem" --tlscert "$CERTS/server.pem" --tlskey "$CERTS/server-key.pem"
+}
+
+# certificates GROUP makes ca.pem, those of the engines, and cert.pem and key.pem as in DOCKER_CERT_PATH. Whoever
 # may use the sockets can read them.
 certificates() {
 	[ ! -e "$CERTS" ] || return 0
-	local new number addresses=
+	local new engine addresses=
 	new=$(mktemp -d "$RUN/certs.XXXXXX")
-	for number in 1 2 3 4 6 7; do
+	for engine in debian3 moby3; do
 		# Tests reach an engine by the host's address in its network.
-		addresses+=${addresses:+,}IP:$NET.$number.1,IP:$NET.$number.2
+		addresses+=${addresses:+,}IP:$(engine_gateway "$engine"),IP:$(engine_address "$engine")
 	done
 	certificate "$new" ca ca-key -x509 -subj /CN=ca
 	certificate "$new" server server-key -subj /CN=server -addext "subjectAltName=$addresses" -addext extendedKeyUsage=serverAuth
 	certificate "$new" cert key -subj /CN=client -addext extendedKeyUsage=clientAuth
-	chown -R "root:${SUDO_GID:-0}" "$new"
+	chown -R "root:$1" "$new"
 	chmod 750 "$new"
 	chmod 640 "$new"/*
 	mv -T "$new" "$CERTS" 2>/dev/null || rm -rf "$new" # another engine was faster

@@ -8,6 +8,11 @@ DATA=${RALPH_TEST_DATA:-/var/lib/docker-ralph-test}
 engine_socket() { echo "$RUN/$1.sock"; }
 engine_log() { echo "$RUN/$1.log"; }
 
+# The group that may use the socket.
+socket_group() {
+	if is_remote "$1"; then echo "${SUDO_GID:-1237}"; else echo "${SUDO_GID:-0}"; fi
+}
+
 # The network namespace shows what is running: pidfiles outlive their processes.
 engine_pids() { ip netns pids "$(engine_netns "$1")" 2>/dev/null || true; }
 
@@ -38,9 +43,7 @@ engine_arguments() {
 	pool=$((64 + 64 * $(engine_number "$(engine_kind "$engine")")))
 	printf '%s\n' \
 		-H "unix://$(engine_socket "$engine")" \
-		-H "tcp://$(engine_tls "$engine")" \
-		--tlsverify --tlscacert "$CERTS/ca.pem" --tlscert "$CERTS/server.pem" --tlskey "$CERTS/server-key.pem" \
-		--group "${SUDO_GID:-0}" \
+		--group "$(socket_group "$engine")" \
 		--mtu "$(uplink_mtu)" \
 		--bip "$NET.$((100 + number)).1/24" \
 		--default-address-pool "base=$NET.$pool.0/18,size=26" \
@@ -48,6 +51,7 @@ engine_arguments() {
 	# gVisor, for sandboxes that ask for it.
 	[ "$(engine_kind "$engine")" != moby ] ||
 		printf '%s\n' --add-runtime "runsc=$MOBY_TREE/bin/runsc" --config-file "$RUN/$engine.json"
+	! is_remote "$engine" || tls_arguments "$engine"
 	storage_arguments "$engine"
 }
 
@@ -65,12 +69,12 @@ moby_configuration() {
 }
 
 # Current moby refuses clients older than API 1.44, such as Debian's 20.10. Namespaces of an engine
-# outlive its restarts by tests.
+# outlive its restarts by tests. Another machine has its programs, but no other files of this machine's users.
 engine_environment() {
 	local version
 	case $1 in
 	*2) echo RALPH_ENGINE_STAYS=yes ;;
-	*3) echo RALPH_ENGINE_HIDES="${TMPDIR:-/tmp}" ;;
+	*3) echo "RALPH_ENGINE_PROGRAMS=$CACHE/engines:$TOOLS" ;;
 	esac
 	[ "$(engine_kind "$1")" = moby ] || return 0
 	version=$(docker -H unix:///nonexistent version --format '{{.Client.APIVersion}}' 2>/dev/null || true)
@@ -82,7 +86,7 @@ daemon_start() {
 	mkdir -p "$RUN" "$DATA"
 	rm -f "$(engine_socket "$engine")"
 	moby_configuration >"$RUN/$engine.json"
-	certificates
+	! is_remote "$engine" || certificates "$(socket_group "$engine")"
 	mapfile -t arguments < <(engine_program "$engine")
 	# Files of the rootless engine are in its user's directory.
 	[ "$engine" != rootless ] || ln -s "$engine/docker.sock" "$(engine_socket "$engine")"

@@ -3,10 +3,40 @@
 # the kernel kills dockerd, containerd, the shims and all containers.
 #
 #   inside.sh RUN_DIR DATA_DIR DOCKERD_ARGUMENT ...
+#
+# With RALPH_ENGINE_PROGRAMS, the engine has nothing of home directories and temporary files of the host but
+# these directories, which are separated by colons.
 set -euo pipefail
 
 run=$1 data=$2
 shift 2
+
+mkdir -p "$run" "$data"
+
+# hide_users_files_but DIRECTORY ...
+hide_users_files_but() {
+	local kept folder i
+	kept=$(mktemp -d "$run/kept.XXXXXX")
+	mount -t tmpfs tmpfs "$kept"
+	for ((i = 1; i <= $#; i++)); do
+		mkdir "$kept/$i"
+		mount --rbind "${!i}" "$kept/$i"
+	done
+	for folder in /home /root /tmp /var/tmp; do
+		mount -t tmpfs -o mode=1777 tmpfs "$folder"
+	done
+	for ((i = 1; i <= $#; i++)); do
+		mkdir -p "${!i}"
+		mount --rbind "$kept/$i" "${!i}"
+	done
+	umount --recursive "$kept"
+	rmdir "$kept"
+}
+
+if [ -n "${RALPH_ENGINE_PROGRAMS:-}" ]; then
+	IFS=: read -ra programs <<<"$RALPH_ENGINE_PROGRAMS"
+	hide_users_files_but "$data" "${programs[@]}"
+fi
 
 # dockerd uses a containerd that it finds here. Below an empty directory, it starts its own.
 mkdir -p /run/containerd
@@ -25,9 +55,6 @@ done
 umount --lazy "$host_sys"
 rmdir "$host_sys"
 
-# What another machine does not have.
-[ -z "${RALPH_ENGINE_HIDES:-}" ] || mount -t tmpfs tmpfs "$RALPH_ENGINE_HIDES"
-
 # A resolver on the host's loopback is unreachable from this network namespace.
 if grep -qE '^nameserver +127\.' /etc/resolv.conf && [ -s /run/systemd/resolve/resolv.conf ]; then
 	mount --bind /run/systemd/resolve/resolv.conf "$(readlink -f /etc/resolv.conf)"
@@ -35,7 +62,6 @@ fi
 
 # Pidfiles of a killed run.
 rm -rf "$run/exec" "$run/docker.pid"
-mkdir -p "$run" "$data"
 
 dockerd --data-root "$data" --exec-root "$run/exec" -p "$run/docker.pid" "$@" &
 daemon=$!

@@ -1,20 +1,22 @@
 #!/usr/bin/env bash
-# PID 1 of the namespaces of a test's SSH server: adds its user without changing this machine, runs sshd
-# until standard input ends.
+# PID 1 of the namespaces of a test's SSH server: adds its user, who is in the group "docker", without
+# changing this machine, runs sshd until standard input ends.
 #
-#   sshd.sh TREE CONFIG NAME:UID:GID:HOME
+#   sshd.sh TREE CONFIG NAME:UID:HOME DOCKER_GID
 set -euo pipefail
 
 umask 022
-tree=$1 config=$2
-IFS=: read -r name uid gid home <<<"$3"
+tree=$1 config=$2 docker=$4
+IFS=: read -r name uid home <<<"$3"
 
 work=$(mktemp -d)
-cp /etc/passwd "$work/passwd"
-echo "$name:*:$uid:$gid::$home:/bin/sh" >>"$work/passwd"
+cp /etc/passwd /etc/group "$work"
+echo "$name:*:$uid:$uid::$home:/bin/sh" >>"$work/passwd"
+printf '%s:x:%s:%s\n' "$name" "$uid" "" docker "$docker" "$name" >>"$work/group"
 # sshd drops its privileges to this user.
 getent passwd sshd >/dev/null || echo "sshd:*:$((uid + 1)):65534::/run/sshd:/usr/sbin/nologin" >>"$work/passwd"
 mount --bind "$work/passwd" /etc/passwd
+mount --bind "$work/group" /etc/group
 rm -rf "$work"
 mkdir -p /run/sshd
 # Newer versions run further programs from here.

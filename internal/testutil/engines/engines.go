@@ -20,7 +20,7 @@ type Engine struct {
 	Host string // its address, as in DOCKER_HOST
 	// Gateway is the address under which its containers reach this machine.
 	Gateway string
-	// TLS is the address where it listens for clients with a certificate of RALPH_TEST_CERTS.
+	// TLS is the address of a remote engine, for clients with the certificates of RALPH_TEST_CERTS.
 	TLS string
 }
 
@@ -31,6 +31,11 @@ func (e Engine) Client(t testing.TB) *client.Client {
 	assert.NilError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// Dir is where files of the engine are on this machine.
+func (e Engine) Dir() string {
+	return strings.TrimSuffix(strings.TrimPrefix(e.Host, "unix://"), ".sock")
 }
 
 // Alone locks a resource of the engine, such as an address, until the test ends. Tests in
@@ -50,13 +55,30 @@ func Each(t *testing.T, test func(t *testing.T, engine Engine)) {
 	}
 }
 
-// Need returns the engines of RALPH_TEST_ENGINES ("name=address,…"). Without one, the test is
-// skipped; in CI, it fails.
+// The variables that name engines ("name=address,…").
+const (
+	local  = "RALPH_TEST_ENGINES"
+	remote = "RALPH_TEST_REMOTE_ENGINES"
+)
+
+// Need returns the engines of RALPH_TEST_ENGINES. Without one, the test is skipped; in CI, it fails.
 func Need(t *testing.T) []Engine {
 	t.Helper()
-	all := List()
+	return need(t, local)
+}
+
+// NeedRemote is [Need] for engines of other machines, those of RALPH_TEST_REMOTE_ENGINES. They are of the same
+// kinds and in the same order. Tests set them up by their sockets, and reach them as users do.
+func NeedRemote(t *testing.T) []Engine {
+	t.Helper()
+	return need(t, remote)
+}
+
+func need(t *testing.T, variable string) []Engine {
+	t.Helper()
+	all := list(variable)
 	if len(all) == 0 {
-		const how = "RALPH_TEST_ENGINES names no engine; \"make test\" sets one up"
+		how := variable + " names no engine; \"make test\" sets one up"
 		if os.Getenv("CI") != "" {
 			t.Fatal(how)
 		}
@@ -66,29 +88,21 @@ func Need(t *testing.T) []Engine {
 }
 
 // List returns the engines of RALPH_TEST_ENGINES.
-func List() []Engine { return listed("RALPH_TEST_ENGINES") }
+func List() []Engine { return list(local) }
 
-// Remote returns the engine of RALPH_TEST_REMOTE_ENGINES that is like another one, which it returns
-// itself if there is none.
-func Remote(like Engine) Engine {
-	for i, e := range listed("RALPH_TEST_REMOTE_ENGINES") {
-		if all := List(); i < len(all) && all[i] == like {
-			return e
-		}
-	}
-	return like
-}
+// ListRemote returns the engines of RALPH_TEST_REMOTE_ENGINES.
+func ListRemote() []Engine { return list(remote) }
 
-func listed(variable string) []Engine {
-	var all []Engine
+func list(variable string) []Engine {
 	gateways, tls := maps.Collect(entries("RALPH_TEST_GATEWAYS")), maps.Collect(entries("RALPH_TEST_TLS"))
+	var all []Engine
 	for name, host := range entries(variable) {
 		all = append(all, Engine{Name: name, Host: host, Gateway: gateways[name], TLS: tls[name]})
 	}
 	return all
 }
 
-// entries returns the names and addresses of a variable ("name=address,…").
+// entries returns the names and addresses in a variable.
 func entries(variable string) iter.Seq2[string, string] {
 	return func(yield func(name, address string) bool) {
 		for entry := range strings.SplitSeq(os.Getenv(variable), ",") {
