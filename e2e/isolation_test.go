@@ -40,14 +40,13 @@ func TestIsolationSurvivesInterference(t *testing.T) {
 		skipOrFail(t, "only root can give this machine the addresses of others")
 	}
 	program := buildProbes(t)
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		forbidden := publicAddress(t)
 		assert.NilError(t, server.Serve(t.Context(), forbidden))
-		probe := w.installProbes(t, program)
-		run(t, w.docker("run", "--rm", "-v", program+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", forbidden+":80")).expect(t, 0)
-
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{scriptRunner}})
+		run(t, w.docker("run", "--rm", "-v", w.installProbes(t, program)+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", forbidden+":80")).expect(t, 0)
+		const probe = ".ralph/abuse"
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
 		agent := scriptedAgent{w: w}
 		ask := func(script string) string { t.Helper(); return agent.run(t, script) }
@@ -89,7 +88,7 @@ func TestIsolationSurvivesInterference(t *testing.T) {
 			run(t, w.docker("restart", "-t", "1", tc.restarted)).expect(t, 0)
 			w.plan(t, task{ID: tc.task, Title: "Try again", Steps: []string{"{ " + out + through + "; } >.ralph/said 2>&1"}})
 			w.ok(t, "build")
-			said = w.read(t, ".ralph/said")
+			said = w.readFile(t, w.pathInside(t, ".ralph/said"))
 			assert.Check(t, !strings.Contains(said, "OPEN") && !strings.Contains(said, "timeout") && strings.Contains(said, "ANSWERS"), said)
 		}
 

@@ -70,30 +70,30 @@ func TestMemoryLimitIsReported(t *testing.T) {
 // A killed loop cannot end its agent's daemons. The next loop ends them before its
 // first run, and no other processes.
 func TestNextLoopEndsProcessesOfAKilledOne(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Leave a daemon", Steps: []string{
 			`[ -e started ] || { setsid sh -c 'while :; do date >>daemon; setsid sleep 1; done' >/dev/null 2>&1 & : >started; sleep 600; }`,
 			"git add started",
 		}})
 		first := start(t, w.docker("ralph", "build"))
-		waitForFile(t, w.repo+"/started")
+		waitForFile(t, w.pathInside(t, "started"))
 		shell := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "touch beside; until [ -e done ]; do sleep 0.05; done; exit 7"))
 		waitForFile(t, w.pathInside(t, "beside"))
 		w.ok(t, "shell", "--", "sh", "-c", `kill -9 $(grep -lz '^build$' /proc/[0-9]*/cmdline | cut -d/ -f3 | head -n1)`)
 		first.wait(t)
 		w.ralph(t, "build").expect(t, 0)
-		size := len(w.read(t, "daemon"))
-		w.write(t, w.repo+"/done", "")
+		size := len(w.readFile(t, w.pathInside(t, "daemon")))
+		w.write(t, w.pathInside(t, "done"), "")
 		shell.wait(t).expect(t, 7)
 		w.ok(t, "shell", "--", "sh", "-c", "! grep -lz 'd[a]te >>daemon' /proc/[0-9]*/cmdline")
-		assert.Equal(t, len(w.read(t, "daemon")), size)
+		assert.Equal(t, len(w.readFile(t, w.pathInside(t, "daemon"))), size)
 	})
 }
 
 // A sandbox that has reached its process limit is restarted by the next command, unless
 // another command runs in it.
 func TestFullSandboxIsRestarted(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
 		w.plan(t, task{ID: "a", Title: "Add one", Steps: []string{"touch one"}})
 		name := w.sandbox(t).Name
@@ -187,7 +187,7 @@ while :; do cat /dev/zero >/tmp/full; sleep 0.1; done`
 // A loop survives an agent that uses up the sandbox's memory, reports it, and fetches
 // the agent's commits.
 func TestLoopSurvivesAFullMemory(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.setenv("RALPH_MEMORY", "96m")
 		build := w.startHanging(t, "git commit -q --allow-empty -m before; "+exhaustMemory)
@@ -207,13 +207,13 @@ echo $memory $? >.ralph/ends; exit 3`
 // An agent that uses up memory and processes fails. The loop survives and reports it,
 // and the sandbox stays usable.
 func TestLoopSurvivesUsedUpMemoryAndProcesses(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.setenv("RALPH_MEMORY", "256m")
 		w.setenv("RALPH_PIDS", "200")
 		w.plan(t, task{ID: "a", Title: "Use it up", Steps: []string{exhaustAll}})
 		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
 		assert.Check(t, is.Contains(res.stderr, "process limit (200) reached\nHint: raise the limit with RALPH_PIDS"))
-		assert.Equal(t, w.read(t, ".ralph/ends"), "137 7\n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, ".ralph/ends")), "137 7\n")
 		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: step 1 failed (exit code 3)"))
 		w.ok(t, "task", "delete", "a")
 		w.plan(t, task{ID: "b", Title: "Work on", Steps: []string{"echo b >b.txt"}})

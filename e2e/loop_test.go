@@ -21,7 +21,7 @@ import (
 
 // The main job: from three open tasks to three commits.
 func TestBuildTurnsThreeTasksIntoCommits(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.useDefaults()
 		assert.NilError(t, os.Remove(filepath.Join(w.config, "ralph", "config.toml")))
 		flags := []string{"--agent", "shell", "--base", engines.BaseImage()}
@@ -209,7 +209,7 @@ func TestBuildWithoutSpecs(t *testing.T) {
 
 // The exit code of a loop reflects whether its tasks are done, with and without -n.
 func TestLoopExitCodes(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		bad := func(id string) task { return task{ID: id, Title: "Fail", Priority: 1, Steps: []string{"exit 3"}} }
 		good := func(id string) task { return task{ID: id, Title: "Work", Priority: 2, Steps: []string{"true"}} }
 		for _, tc := range []struct {

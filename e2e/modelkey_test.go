@@ -34,7 +34,7 @@ const printKeys = `env >seen; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/d
 // with the proxy. Each command hands its own key over, also to a sandbox that
 // runs already.
 func TestClaudeWorksWithoutItsKey(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		look := func(id, file string) []modelapi.Turn {
 			return append([]modelapi.Turn{modelapi.Bash(printKeys + "; mv seen /tmp/seen")}, w.buildTurns(id, file)...)
@@ -97,12 +97,8 @@ func realProgram(t *testing.T, pattern string) string {
 
 // The real codex works without its key where nothing but its model is reached.
 func TestCodexWorksWithoutItsKey(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		program := filepath.Join(w.repo, ".ralph", "codex") // the sandbox sees it, and no commit has it
-		assert.NilError(t, os.MkdirAll(filepath.Dir(program), 0o755))
-		w.chown(t, filepath.Dir(program))
-		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), program))
-		w.chown(t, program)
 		image := w.imageWith(t, "/usr/local/bin/codex", "#!/bin/sh\nexec '"+program+"' \"$@\"\n")
 		model := &modelapi.Vendor{Say: "All done.", Commands: []string{
 			"ralph task claim a", printKeys + "; mv seen /tmp/seen; echo one >one; git add one; git commit -qm 'Add one'",
@@ -115,6 +111,7 @@ func TestCodexWorksWithoutItsKey(t *testing.T) {
 		argvs := watchArgv(t, secret, program)
 		flags := []string{"--agent", "codex", "--image", image}
 		w.ok(t, append(flags, "task", "create", "a", "Add one")...)
+		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), w.pathInside(t, ".ralph/codex")))
 		res := w.ralph(t, append(flags, "build", "-n", "1", "-m", "gpt-test")...).expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one", res.stdout+res.stderr)
 		assert.Check(t, !strings.Contains(res.stderr, "Warning"), res.stderr)
@@ -207,7 +204,7 @@ const requestEndpoint = `for path; do perl -MHTTP::Tiny -e 'print HTTP::Tiny->ne
 // An endpoint at a private address that is passed by name is the same as one that is
 // only set: the key stays outside, and is used for the agent's paths alone.
 func TestEndpointPassedByNameKeepsTheKeyOutside(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		own := &gateway{}
 		w.setenv("ANTHROPIC_BASE_URL", w.serve(t, own)+"/claude")
 		w.setenv("ANTHROPIC_API_KEY", "sk-own")
@@ -238,7 +235,7 @@ func TestEndpointPassedByNameKeepsTheKeyOutside(t *testing.T) {
 // A key is used for its own command only. Later commands that have none, or an empty
 // one, do not use the earlier key.
 func TestEarlierKeyIsNotUsed(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		own := &gateway{}
 		url := w.serve(t, own)
 		w.setenv("RALPH_NETWORK", "allowlist")

@@ -215,7 +215,7 @@ esac`)
 
 // A partially created sandbox is removed, and the logs of its containers are saved.
 func TestProxyThatDoesNotStartIsReportedWithItsLog(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
 		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
@@ -263,7 +263,7 @@ func TestChangedHostProxyIsUsedAfterAStop(t *testing.T) {
 // Hosts that are allowed on the command line are allowed for that command, in the sandbox that
 // exists.
 func TestChangedNetworkRulesApplyToTheSandbox(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.ok(t, "task", "create", "a", "Title")
 		w.ok(t, "shell", "--", "true") // the first command that needs a proxy starts it
@@ -272,7 +272,7 @@ func TestChangedNetworkRulesApplyToTheSandbox(t *testing.T) {
 		reach := func(host, want string, flags ...string) string {
 			t.Helper()
 			res := w.ralph(t, append(flags, "shell", "--", "sh", "-c", reachStep(host, "reached"))...).expect(t, 0)
-			assert.Check(t, is.Contains(w.read(t, "reached"), want), host)
+			assert.Check(t, is.Contains(w.readFile(t, w.pathInside(t, "reached")), want), host)
 			return res.stderr
 		}
 		said := reach("more.invalid", hostNotFound, "--allow", "more.invalid")

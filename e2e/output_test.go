@@ -94,7 +94,7 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 }
 
 func TestLsShowsResourceUsage(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
 		list := w.listed(t, "--size")
@@ -187,7 +187,7 @@ func TestLogs(t *testing.T) {
 
 // "logs -f" exits with the loop's exit code.
 func TestLogsFollowExitsWithTheLoopsExitCode(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Fail", Steps: []string{"exit 3"}})
 		w.ralph(t, "build", "--max-failures", "1").expect(t, 6)
 		follow := w.ralph(t, "logs", "-f").expect(t, 6)
@@ -198,7 +198,7 @@ func TestLogsFollowExitsWithTheLoopsExitCode(t *testing.T) {
 // "logs -f" does not wait forever for a loop that was killed with its sandbox and its
 // command.
 func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
 		waitForFile(t, w.pathInside(t, "begun"))
@@ -214,7 +214,7 @@ func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
 
 // "logs -f" follows a loop that is restarted after its sandbox was killed.
 func TestLogsFollowARestartedLoop(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))
 		waitForFile(t, w.pathInside(t, "begun"))

@@ -58,7 +58,7 @@ func (w *world) removeProjectImages(t *testing.T) {
 }
 
 func TestProjectImage(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.configureGreet(t, "hello")
 		w.plan(t, task{ID: "a", Title: "Greet", Steps: []string{"greet >greeting"}})
 		w.ok(t, "build")
@@ -136,7 +136,7 @@ func TestDockerfileOfAnAgentNeedsApproval(t *testing.T) {
 }
 
 func TestBuildStepsWithoutANetwork(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(w.engine.Gateway, "0"))
 		assert.NilError(t, err)
 		t.Cleanup(func() { assert.Check(t, listener.Close()) })
@@ -173,7 +173,7 @@ func TestBuildStepsWithoutANetwork(t *testing.T) {
 }
 
 func TestChangedProjectImageNeedsRecreate(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.ok(t, "task", "list")
 		before := w.sandbox(t).ID
 		w.configureGreet(t, "hello")
@@ -187,7 +187,7 @@ func TestChangedProjectImageNeedsRecreate(t *testing.T) {
 }
 
 func TestProjectImageErrors(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		file := filepath.Join(w.repo, ".agent-loop", "dependencies")
 		w.write(t, file, "jq\n\nfiglet; touch /tmp/mine # no\n")
 		res := w.ralph(t, "build").expect(t, 1)
@@ -275,7 +275,7 @@ func TestUserSettingsOverridePackageCaches(t *testing.T) {
 // Worktrees of one bare repository share its caches, and those of another have
 // others: it has no main worktree by whose path it would be known.
 func TestPackageCachesOfBareRepositories(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		origin := w.git(t, "remote", "get-url", "origin")
 		worktree := func(repository, branch string) *world {
 			bare := filepath.Join(w.dir, repository+".git")

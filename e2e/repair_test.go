@@ -37,9 +37,9 @@ var sandboxFailures = []struct{ name, command, said string }{
 // A loop continues after each failure of its sandbox: every task is done once, and all
 // commits are on the branch.
 func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.useDefaults()
-		file := func(name string) string { return filepath.Join(w.repo, ".ralph", name) }
+		file := func(name string) string { return w.pathInside(t, ".ralph/"+name) }
 		var tasks []task
 		for i, m := range sandboxFailures {
 			id := string(rune('a' + i))
@@ -85,7 +85,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 
 // A proxy that is killed under an agent is restored with the agent's key.
 func TestRecreatedProxyHasItsKeys(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		turns := append([]modelapi.Turn{modelapi.Bash("touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.buildTurns("shop/01", "one")...)
 		api, url := w.serveModel(t, [][]modelapi.Turn{turns})
@@ -93,10 +93,10 @@ func TestRecreatedProxyHasItsKeys(t *testing.T) {
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-that-comes-back")
 		w.ok(t, "--agent", "claude", "--base", base, "task", "create", "shop/01", "Add it")
 		build := start(t, w.docker("ralph", "--agent", "claude", "--base", base, "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, ".ralph", "at"))
+		waitForFile(t, w.pathInside(t, ".ralph/at"))
 		run(t, w.docker("kill", w.sandbox(t).Name+".egress")).expect(t, 0)
 		build.stderr.WaitFor(t, "restored it")
-		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		w.write(t, w.pathInside(t, ".ralph/go"), "")
 		build.wait(t).expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one")
 		for _, r := range api.Requests() {
@@ -107,12 +107,12 @@ func TestRecreatedProxyHasItsKeys(t *testing.T) {
 
 // A sandbox that the user stops is not restarted.
 func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Wait", Steps: []string{"touch .ralph/at; sleep 600"}})
 		for _, stop := range [][]string{{"stop", w.sandbox(t).Name}, {"ralph", "stop", "--now"}} {
 			build := start(t, w.docker("ralph", "build"))
-			waitForFile(t, filepath.Join(w.repo, ".ralph", "at"))
-			assert.NilError(t, os.Remove(filepath.Join(w.repo, ".ralph", "at")))
+			waitForFile(t, w.pathInside(t, ".ralph/at"))
+			assert.NilError(t, os.Remove(w.pathInside(t, ".ralph/at")))
 			run(t, w.docker(stop...)).expect(t, 0)
 			res := build.wait(t)
 			assert.Check(t, res.code != 0)
@@ -124,7 +124,7 @@ func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
 // A second clone of a repository has its own sandbox, and does not affect that of the
 // first.
 func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Of the first"})
 		first := *w
 		second := *w
@@ -150,6 +150,9 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 		other := newRootWorld(t, w.engine)
 		other.useDefaults()
 		other.slug = w.slug
+		if w.endpoint != nil {
+			other.setenv("RALPH_WORKSPACE", "clone")
+		}
 		other.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
 		other.plan(t, task{ID: "c", Title: "Of another user"})
 		assert.Equal(t, len(w.containers(t)), 2)
@@ -211,7 +214,7 @@ func TestCleanDiscardsCommitsOnlyWhenAsked(t *testing.T) {
 
 // "repair" restores a sandbox after each kind of failure.
 func TestRepair(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
 		w.plan(t, task{ID: "a", Title: "Stays"})
@@ -246,8 +249,8 @@ func (w *world) startHanging(t *testing.T, step string) *process {
 	t.Helper()
 	w.plan(t, task{ID: "a", Title: "Hang", Steps: []string{step}})
 	build := start(t, w.docker("ralph", "build", "-n", "1"))
-	waitForFile(t, filepath.Join(w.repo, ".ralph", "begun"))
-	assert.NilError(t, os.Remove(filepath.Join(w.repo, ".ralph", "begun")))
+	waitForFile(t, w.pathInside(t, ".ralph/begun"))
+	assert.NilError(t, os.Remove(w.pathInside(t, ".ralph/begun")))
 	return build
 }
 
@@ -282,7 +285,7 @@ func (w *world) savedLog(t *testing.T, stderr string) string {
 // A sandbox that ends under an agent is repaired, the reason is reported, and the log of
 // its first process is saved.
 func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		build := w.startHanging(t, hangingStep)
 		name := w.sandbox(t).Name
 		run(t, w.docker("kill", name)).expect(t, 0)
@@ -332,12 +335,12 @@ func TestLogOfAOneTimeSandboxIsKept(t *testing.T) {
 
 // When a proxy ends, its agent fails, and the reason is reported.
 func TestEndedProxyIsReported(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		build := w.startHanging(t, "test -e .ralph/go && exit; "+reachStep("far.invalid", ".ralph/far")+"; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done; exit 1")
 		proxy := w.sandbox(t).Name + ".egress"
 		run(t, w.docker("kill", proxy)).expect(t, 0)
-		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		w.write(t, w.pathInside(t, ".ralph/go"), "")
 		res := build.wait(t)
 		assert.Assert(t, res.code != 0, res.stderr)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the proxy "+proxy+" was killed. The last lines of its log:\n"))

@@ -147,7 +147,7 @@ type scriptedAgent struct {
 func (q *scriptedAgent) run(t *testing.T, script string) string {
 	t.Helper()
 	q.n++
-	file := func(name string) string { return filepath.Join(q.w.repo, ".ralph", name) }
+	file := func(name string) string { return q.w.pathInside(t, ".ralph/"+name) }
 	q.w.write(t, file("asking"), script)
 	assert.NilError(t, os.Rename(file("asking"), file(fmt.Sprint("ask", q.n))))
 	if script == "" {
@@ -155,7 +155,7 @@ func (q *scriptedAgent) run(t *testing.T, script string) string {
 	}
 	answer := fmt.Sprint("answer", q.n)
 	waitForFile(t, file(answer))
-	return q.w.read(t, ".ralph/"+answer)
+	return q.w.readFile(t, file(answer))
 }
 
 // reset removes earlier scripts, for a new agent.

@@ -156,7 +156,7 @@ func TestRunAndShellKeepKeysOutside(t *testing.T) {
 // The real Claude Code at a terminal asks nothing that the sandbox has answered,
 // and answers once.
 func TestRunWithClaude(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		w.useDefaults()
 		_, url := w.serveModel(t, [][]modelapi.Turn{
@@ -169,14 +169,14 @@ func TestRunWithClaude(t *testing.T) {
 		res := w.ralph(t, append(flags, "run", "-p", "Make once")...).expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "Answered once."))
 		assert.Check(t, is.Contains(res.stdout, "━━ Done (success) | cost: $"))
-		assert.Equal(t, w.read(t, "once"), "made\n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "once")), "made\n")
 
 		tm := w.shell(t, strings.Join(append(flags, "run"), " "))
 		tm.screen.WaitFor(t, "bypass")
 		tm.press(t, "Make the file there")
 		tm.screen.WaitFor(t, "there")
 		tm.press(t, "\r")
-		waitForFile(t, filepath.Join(w.repo, "there"))
+		waitForFile(t, w.pathInside(t, "there"))
 		tm.screen.WaitFor(t, "now.")
 		tm.press(t, "\x03")
 		tm.press(t, "\x03")

@@ -43,7 +43,7 @@ func TestTaskCommandsUseTheSandboxOfAnyAgent(t *testing.T) {
 }
 
 func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Title", Steps: []string{"true"}})
 		first := w.sandbox(t)
 		command := []string{"ralph", "--image", engines.BaseImage(), "build"}
@@ -66,7 +66,7 @@ func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
 
 // A running command prevents that its sandbox is recreated.
 func TestSandboxInUseIsNotRecreated(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"touch begun; while ! test -e go; do sleep 0.05; done"}})
 		build := start(t, w.docker("ralph", "build"))
 		waitForFile(t, w.pathInside(t, "begun"))
@@ -132,7 +132,7 @@ func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 // A stopped sandbox is started, a removed one recreated; both keep the backlog, which
 // is in the worktree.
 func TestStoppedOrRemovedSandboxIsStartedOrRecreated(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.createUnrelatedMicroVM(t)
 		w.ok(t, "task", "create", "a", "Title")
@@ -156,7 +156,7 @@ func (w *world) read(t *testing.T, name string) string {
 }
 
 func TestConcurrentCommandsShareASandbox(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		const n = 5
 		var all []*process
 		for i := range n {
@@ -202,7 +202,7 @@ func TestCommandsWithAnotherDockerConfigShareTheSandbox(t *testing.T) {
 
 // A sandbox sees one worktree. A second clone has its own sandbox.
 func TestSecondCloneHasItsOwnBacklog(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
 		made := w.sandbox(t)
 
@@ -263,7 +263,7 @@ func TestScopeFromTheEnvironment(t *testing.T) {
 
 // A linked worktree has its own branch, so its own sandbox.
 func TestLinkedWorktreeHasItsOwnSandbox(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "main/1", Title: "In the main work tree", Steps: []string{"echo m > main"}})
 		linked := *w
 		linked.repo = filepath.Join(w.dir, "linked")

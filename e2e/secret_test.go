@@ -23,7 +23,7 @@ import (
 // Secrets: the sandbox's own, and what the host passes to microVMs.
 
 func TestEnvironmentVariablesArePassedByName(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		for _, name := range []string{"FROM_FILE", "FROM_LIST_1", "FROM_LIST_2", "FROM_FLAG", "NOT_NAMED", "ANTHROPIC_API_KEY"} {
 			w.setenv(name, "value of\n"+name)
 		}
@@ -61,7 +61,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total
 
 // The key of the agent's model is in the agent's environment, and nowhere else.
 func TestModelKeyIsOnlyInTheAgentsEnvironment(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		const key = "sk-ant-e2e-0123456789abcdef-do-not-show"
 		image := w.imageWith(t, "/usr/local/bin/claude", fakeClaude)
 		w.setenv("ANTHROPIC_API_KEY", key)
@@ -93,10 +93,10 @@ func TestModelKeyIsOnlyInTheAgentsEnvironment(t *testing.T) {
 			assert.Check(t, is.Contains(w.environments(t), "ANTHROPIC_API_KEY="+key))
 			w.write(t, w.pathInside(t, "go"), "")
 			res := agent.wait(t).expect(t, 0)
-			assert.Equal(t, w.read(t, "key"), fmt.Sprintf("%d characters\n", len(key)), command)
+			assert.Equal(t, w.readFile(t, w.pathInside(t, "key")), fmt.Sprintf("%d characters\n", len(key)), command)
 			assert.Check(t, !strings.Contains(res.stdout+res.stderr, key))
 			for _, name := range []string{"begun", "go", "key"} {
-				assert.NilError(t, os.Remove(filepath.Join(w.repo, name)))
+				assert.NilError(t, os.Remove(w.pathInside(t, name)))
 			}
 		}
 
@@ -246,7 +246,7 @@ func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
 		}
 		res := w.ralph(t, build...).expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, howTo))
-		assert.Equal(t, w.read(t, "key"), "key: \n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "key")), "key: \n")
 
 		if w.driver == config.DriverSbx {
 			set := w.microVMCommand("secret", "set", "anthropic")
@@ -256,11 +256,11 @@ func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
 		w.setenv("ANTHROPIC_API_KEY", key)
 		res = w.ralph(t, build...).expect(t, 0)
 		assert.Equal(t, res.stderr, "Warning: the agent has your git directory and can commit your uncommitted changes in 1 file: key\n")
-		assert.Equal(t, w.read(t, "key"), "key: proxy-managed\n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "key")), "key: proxy-managed\n")
 
 		// Unless the user passes it.
 		w.ok(t, append([]string{"--env", "ANTHROPIC_API_KEY"}, build...)...)
-		assert.Equal(t, w.read(t, "key"), "key: "+key+"\n")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "key")), "key: "+key+"\n")
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 // The secret scan of the worktree before an agent sees it.
 
 func TestSecretScanOfTheWorktree(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		key := "AKIA" + "QYLPMN5HHHFPZAM2" // in two parts, or this file would be found
 		w.write(t, filepath.Join(w.repo, "deploy.env"), "# ours\nAWS_KEY="+key+"\n")
 		w.write(t, filepath.Join(w.repo, ".gitleaks.toml"), "[allowlist]\npaths = [\".*\"]\n")

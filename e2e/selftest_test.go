@@ -211,7 +211,7 @@ func TestSelfTest(t *testing.T) {
 
 // The image that it builds is the one that the next dispatch uses.
 func TestSelfTestInAProject(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox"), "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nLABEL e2e="+w.slug+"\n")
 		checks := w.selfTest(t, filepath.Join(w.repo, "specs"), 0)
 		assert.Check(t, is.Contains(named(t, checks, "build project image").Detail, `Dockerfile.sandbox is not approved (new Dockerfile.sandbox): review it, then run "docker ralph trust"`))

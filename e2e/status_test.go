@@ -109,7 +109,7 @@ func TestLsFitsTheTerminal(t *testing.T) {
 
 // The dashboard shows the sandboxes of all repositories and the output of a loop, and stops it.
 func TestTopShowsAndStopsLoops(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		slow := slowTask()
 		slow.Steps = append([]string{"echo hello from the loop"}, slow.Steps...)
 		w.plan(t, slow)
@@ -157,7 +157,7 @@ func TestTopShowsAndStopsLoops(t *testing.T) {
 
 // An open question is shown and sent to the user until it has an answer.
 func TestQuestionsNeedTheUser(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.configureUser(t, "[notify]\ncommand = [\"sh\", \"-c\", \"cat >> ~/notifications\"]\n")
 		w.plan(t, task{ID: "paint", Title: "Paint it", Steps: []string{`ralph task ask paint "Which color?" --option red --option blue`}})
 		build := w.ralph(t, "build")

@@ -54,7 +54,7 @@ func TestQuestionsAreAnsweredWhileTheLoopRuns(t *testing.T) {
 
 // The questions of a stopped sandbox are in the copy of its backlog.
 func TestQuestionsOfStoppedSandboxesAreListed(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "A", Steps: []string{`ralph task ask a "Why?" --default because --default-after 8h`}})
 		w.ralph(t, "build", "-n", "1")
 		w.ok(t, "stop")

@@ -72,7 +72,7 @@ func TestTokensOfAnAgentThatReportsNone(t *testing.T) {
 
 // A limit ends a run while it spends.
 func TestTokenLimitStopsAnAgentThatReportsNone(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
+	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		const turns = 600
 		session := []modelapi.Turn{modelapi.Bash("ralph task claim shop/01")}
 		for range turns {
