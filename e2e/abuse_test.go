@@ -117,16 +117,29 @@ func plantSecrets(t *testing.T, w *world) (canary string) {
 	t.Helper()
 	canary = "canary" + strings.ToLower(rand.Text())
 	w.setenv("MY_TOKEN", canary)
-	w.write(t, filepath.Join(w.home, ".ssh", "id_rsa"), canary)
-	w.write(t, filepath.Join(w.home, ".aws", "credentials"), canary)
-	w.write(t, filepath.Join(w.dir, "secret.txt"), canary)
-	w.write(t, filepath.Join(filepath.Dir(w.repo), "secret.txt"), canary)
 	w.git(t, "config", "--global", "credential.helper", "!echo password="+canary)
 	w.git(t, "remote", "set-url", "origin", "https://una:"+canary+"@git.example/"+w.slug+".git")
 	w.write(t, filepath.Join(w.repo, "a.odd"), "odd\n")
 	w.git(t, "add", "-A")
 	w.git(t, "commit", "-qm", "odd")
+	for _, file := range w.secretFiles() {
+		w.write(t, file, canary)
+	}
 	return canary
+}
+
+// secretFiles are files of the user that a sandbox must not have. A clone lacks those that are not committed, too.
+func (w *world) secretFiles() []string {
+	files := []string{
+		filepath.Join(w.home, ".ssh", "id_rsa"),
+		filepath.Join(w.home, ".aws", "credentials"),
+		filepath.Join(w.dir, "secret.txt"),
+		filepath.Join(filepath.Dir(w.repo), "secret.txt"),
+	}
+	if w.endpoint != nil {
+		files = append(files, filepath.Join(w.repo, "secret.txt"))
+	}
+	return files
 }
 
 func newSecret() string { return secretMark + strings.ToLower(rand.Text()[:12]) }

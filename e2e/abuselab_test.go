@@ -152,7 +152,7 @@ func (l *lab) variables(w *world, secret, markers string, memory, pids int) []st
 		"AGENT_UID=" + uid, "AGENT_GID=" + gid, "MACHINE_NAME=" + name,
 		"FORBIDDEN=" + l.forbidden, "HOST_GATEWAY=" + l.gateway, "HOST_BRIDGE=" + l.bridge, "HOST_ADDRESS=" + l.address, "HOST_PORT=" + l.port,
 		"NEIGHBOUR=" + l.neighbour, "ENGINE_SOCKET=" + strings.TrimPrefix(w.engine.Host, "unix://"),
-		"HOST_HOME=" + w.home, "HOST_CONFIG=" + w.config, "MARKERS=" + markers,
+		"HOST_HOME=" + w.home, "HOST_CONFIG=" + w.config, "SECRET_FILES=" + strings.Join(w.secretFiles(), " "), "MARKERS=" + markers,
 		"SECRET=" + secret, "MEMORY=" + strconv.Itoa(memory), "PIDS=" + strconv.Itoa(pids),
 	}
 }

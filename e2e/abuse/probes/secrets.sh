@@ -14,6 +14,8 @@ closed sh -c 'perl -e "print scalar reverse shift" "$YRANAC" >/tmp/canary.$$; ca
 #: home-of-the-user held
 closed ls "$HOST_HOME/.ssh"
 closed cat "$HOST_HOME/.aws/credentials"
+#: secret-files-of-the-user held
+for f in $SECRET_FILES; do closed cat "$f"; done
 #: configuration-of-docker held
 closed ls "$HOST_CONFIG"
 #: secret-files-by-name broke
