@@ -132,7 +132,12 @@ func TestTopShowsAndStopsLoops(t *testing.T) {
 		top.press(t, "s")
 		top.screen.WaitFor(t, "after its current run? [y/N]")
 		top.press(t, "y")
-		waitForFile(t, w.pathInside(t, "begun"))
+		eventually(t, func() error {
+			if strings.Contains(w.ralph(t, "logs").stdout, "Stop requested: the loop ends after this run.") {
+				return nil
+			}
+			return errors.New("the loop was not asked to stop")
+		})
 		w.write(t, w.pathInside(t, "go"), "")
 		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
 		eventually(t, func() error {
