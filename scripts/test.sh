@@ -48,7 +48,7 @@ if [ $# -gt 0 ]; then
 fi
 # End-to-end tests use all cores by themselves. The other packages run two at a time, the slowest first.
 status=0
-go test -race -shuffle=on -timeout 30m ./e2e || status=1
+go test -race -shuffle=on -timeout 45m ./e2e || status=1
 mapfile -t others < <(go list ./... | grep -v '/e2e$')
 go test -race -shuffle=on -timeout 30m -p 2 ./projectimage ./lifecycle/container ./ralph/cli ./gitsync ./lifecycle/microvm \
 	./internal/testutil/sandboxcli "${others[@]}" || status=1
