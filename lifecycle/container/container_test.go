@@ -141,8 +141,12 @@ func TestUnusualStates(t *testing.T) {
 		t.Parallel()
 		ctx, api, s := t.Context(), e.Client(t), newSuite(t, e)
 		sb, spec := s.Up(t)
-		_, err := api.ContainerPause(ctx, sb.ID, client.ContainerPauseOptions{})
-		assert.NilError(t, err)
+		poll.WaitOn(t, func(poll.LogT) poll.Result { // runc may fail to freeze the processes of a busy machine
+			if _, err := api.ContainerPause(ctx, sb.ID, client.ContainerPauseOptions{}); err != nil {
+				return poll.Continue("%v", err)
+			}
+			return poll.Success()
+		}, poll.WithTimeout(time.Minute))
 		found, err := s.Driver.Lookup(ctx, spec.Name)
 		assert.NilError(t, err)
 		assert.Equal(t, found.State, lifecycle.Paused)
