@@ -117,7 +117,7 @@ func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell, res *Result
 	}
 	from := *r
 	from.git = r.withObjects(objects)
-	if err := from.send(ctx, sh, sendChangesScript, []string{tip, side}, "", pack{side + "\n^" + tip + "\n"}); err != nil {
+	if err := from.send(ctx, sh, sendChangesScript, []string{tip, side}, "", pack{revs: side + "\n^" + tip + "\n"}); err != nil {
 		return err
 	}
 	return r.exclude(ctx, st, sh, slices.Sorted(maps.Keys(tracked)), tracked)

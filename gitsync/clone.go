@@ -168,6 +168,7 @@ func (r *Repo) sendParts(ctx context.Context, sh Shell, st *state, objects pack,
 	}
 	for _, ends := range parts {
 		p, err := r.pack(ctx, st, ends)
+		p.part = true
 		if err == nil {
 			err = r.sendOver(ctx, sh, partScript, nil, "", p, l)
 		}
@@ -179,7 +180,9 @@ func (r *Repo) sendParts(ctx context.Context, sh Shell, st *state, objects pack,
 			return pack{}, err
 		}
 	}
-	return r.pack(ctx, st, wanted)
+	objects, err = r.pack(ctx, st, wanted)
+	objects.part = true
+	return objects, err
 }
 
 // relay writes packs to the sandbox, one after the other, with one progress.
@@ -198,8 +201,11 @@ func (r *Repo) newRelay(ctx context.Context, revs string) *relay {
 	return l
 }
 
-// pack are objects that the sandbox lacks.
-type pack struct{ revs string }
+// pack are objects that the sandbox lacks; part of a large transfer or all of them.
+type pack struct {
+	revs string
+	part bool
+}
 
 func (p pack) what() string {
 	if p.revs == "" {
@@ -239,7 +245,7 @@ func (r *Repo) pack(ctx context.Context, st *state, wanted []string) (pack, erro
 			revs += "^" + oid + "\n"
 		}
 	}
-	return pack{revs}, nil
+	return pack{revs: revs}, nil
 }
 
 // send runs a script with updates of refs and a pack as its input.
@@ -249,10 +255,6 @@ func (r *Repo) send(ctx context.Context, sh Shell, script string, args []string,
 	l.end(err)
 	return err
 }
-
-// deltaLimit keeps git from searching for deltas of large files, which takes longer than sending
-// them.
-const deltaLimit = "core.bigFileThreshold=8m"
 
 // sendOver is send with a relay.
 func (r *Repo) sendOver(ctx context.Context, sh Shell, script string, args []string, updates string, p pack, l *relay) error {
@@ -264,7 +266,7 @@ func (r *Repo) sendOver(ctx context.Context, sh Shell, script string, args []str
 		_, err := io.WriteString(pw, updates+"\n")
 		if err == nil && p.revs != "" {
 			l.Writer = pw
-			err = r.git.Stream(ctx, strings.NewReader(p.revs), l.to, "-c", deltaLimit, "pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q")
+			err = r.git.Pack(ctx, p.revs, l.to, p.part)
 		}
 		_ = pw.CloseWithError(err)
 		packed <- err
@@ -290,7 +292,7 @@ func (r *Repo) restoreClone(ctx context.Context, sh Shell, branch string, refs m
 	if revs.Len() == 0 {
 		return nil
 	}
-	return r.send(ctx, sh, restoreScript, []string{branch}, updates.String(), pack{revs.String()})
+	return r.send(ctx, sh, restoreScript, []string{branch}, updates.String(), pack{revs: revs.String()})
 }
 
 // checkoutTimeout bounds checking out the sandbox's commits.

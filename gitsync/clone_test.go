@@ -287,6 +287,25 @@ func TestClonePushContinues(t *testing.T) {
 	assert.Equal(t, c.sent, int64(0))
 }
 
+// Of a large file, a later push sends what has changed.
+func TestClonePushSendsDeltas(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	const size = 9 << 20
+	content := make([]byte, size)
+	_, _ = rand.Read(content)
+	c.write("large", string(content))
+	c.git("add", ".")
+	c.git("commit", "-q", "-m", "large")
+	c.push()
+	assert.Assert(t, c.sent > size, "%d bytes", c.sent)
+	content[size/2]++
+	c.write("large", string(content))
+	c.git("commit", "-q", "-a", "-m", "changed")
+	c.push()
+	assert.Assert(t, c.sent < size/100, "%d bytes", c.sent)
+}
+
 // What a sandbox has got from a push whose end was not seen is not taken for its own commits.
 func TestClonePushWithUnknownEnd(t *testing.T) {
 	t.Parallel()

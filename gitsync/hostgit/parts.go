@@ -3,6 +3,7 @@ package hostgit
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -16,6 +17,19 @@ func (g Git) PackSize(ctx context.Context, revs string) (size int64, err error) 
 		_, err = fmt.Sscan(string(out), &size)
 	}
 	return size, err
+}
+
+// partDeltas keeps git from searching for deltas of large files, which takes longer than sending them over
+// a fast network, and delays each part.
+const partDeltas = "core.bigFileThreshold=8m"
+
+// Pack writes a thin pack of revisions: all that is new, or part of a large transfer.
+func (g Git) Pack(ctx context.Context, revs string, to io.Writer, part bool) error {
+	args := []string{"pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "-q"}
+	if part {
+		args = append([]string{"-c", partDeltas}, args...)
+	}
+	return g.Stream(ctx, strings.NewReader(revs), to, args...)
 }
 
 // Parts splits revisions into packs of about a size: it returns the commits that each pack but the
