@@ -248,28 +248,44 @@ func TestRemoteTransferContinues(t *testing.T) {
 	w.assertOnce(t, "large", "a.txt")
 }
 
-// A cut while the commits of a loop that has ended are fetched is waited for.
+// A cut while the commits of a loop that has ended are fetched is waited for, until an interrupt: then
+// the next command fetches.
 func TestRemoteFetchContinues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, remoteEnginesFor(t)[0])
 	link := w.connectTLS(t)
 	w.useDefaults()
-	w.plan(t, task{ID: "a", Title: "A", Steps: []string{"echo step 1; until [ -e /tmp/go ]; do sleep 0.2; done; " + ticking("1", "a.txt")}})
-	build := start(t, w.docker("ralph", "build", "-n", "1"))
-	awaitOutput(t, build, "step 1\n")
+	step := func(id string) []string {
+		return []string{"echo step " + id + "; until [ -e /tmp/" + id + " ]; do sleep 0.2; done; " + ticking("1", id+".txt")}
+	}
+	w.plan(t, task{ID: "a", Title: "A", Steps: step("a")}, task{ID: "b", Title: "B", Priority: 2, Steps: step("b")})
 	sandbox := w.sandbox(t)
-	w.inside(t, "touch", "/tmp/go").expect(t, 0)
-	_, unlock, err := hostgit.Lock(t.Context(), filepath.Join(w.config, "ralph", "locks", sandbox.Name+".git"))
-	assert.NilError(t, err)
-	defer unlock()
-	awaitOutput(t, build, "Fetching commits from the sandbox "+sandbox.Name+"\n") // and waiting for the lock
-	link.Cut()
-	unlock()
-	awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
+	cutFetch := func(id string) *process {
+		t.Helper()
+		build := start(t, w.docker("ralph", "build", "-n", "1"))
+		awaitOutput(t, build, "step "+id+"\n")
+		w.inside(t, "touch", "/tmp/"+id).expect(t, 0)
+		_, unlock, err := hostgit.Lock(t.Context(), filepath.Join(w.config, "ralph", "locks", sandbox.Name+".git"))
+		assert.NilError(t, err)
+		defer unlock()
+		awaitOutput(t, build, "Fetching commits from the sandbox "+sandbox.Name+"\n") // and waiting for the lock
+		link.Cut()
+		unlock()
+		awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
+		return build
+	}
+	build := cutFetch("a")
 	assert.NilError(t, link.Restore())
-	res := build.wait(t).expect(t, 0)
-	assert.Check(t, is.Contains(res.stderr, "Reconnected: fetching commits\n"))
+	assert.Check(t, is.Contains(build.wait(t).expect(t, 0).stderr, "Reconnected: fetching commits\n"))
 	w.assertOnce(t, "a.txt")
+
+	build = cutFetch("b")
+	build.signalGroup(syscall.SIGINT)
+	res := build.wait(t).expect(t, 1)
+	assert.Check(t, is.Contains(res.stderr, "Error: commits stay in the sandbox "+sandbox.Name+": "))
+	assert.NilError(t, link.Restore())
+	w.ok(t, "task", "list")
+	w.assertOnce(t, "a.txt", "b.txt")
 }
 
 // A loop goes on without its client. The next commands name, follow and fetch it.
