@@ -131,7 +131,7 @@ func plantSecrets(t *testing.T, w *world) (canary string) {
 // secretFiles are files of the user that a sandbox must not have. A clone lacks those that are not committed, too.
 func (w *world) secretFiles() []string {
 	files := []string{
-		filepath.Join(w.home, ".ssh", "id_rsa"),
+		filepath.Join(w.home, ".ssh", "id_rsa"), // ssh:// needs id_ed25519
 		filepath.Join(w.home, ".aws", "credentials"),
 		filepath.Join(w.dir, "secret.txt"),
 		filepath.Join(filepath.Dir(w.repo), "secret.txt"),
