@@ -51,7 +51,9 @@ func (r *Repo) cloneLayout() *Layout {
 
 // fillClone writes a git directory without commits: [Repo.Push] sends them.
 func (r *Repo) fillClone(ctx context.Context, a *archive.Archive, branch string) error {
-	if err := r.save(state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}); err != nil {
+	st := state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}
+	st.Released = Saved(r.stateDir, r.name) // until the first command
+	if err := r.save(st); err != nil {
 		return err
 	}
 	a.Beside(path.Base(wire.CloneDir))

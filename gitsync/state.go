@@ -100,6 +100,16 @@ func Abandon(stateDir, name string) error {
 	return (&Repo{stateDir: stateDir, name: name}).save(state{Tips: map[string]string{}})
 }
 
+// MarkEmpty records that the private git directory of a new sandbox has nothing to lose yet.
+func MarkEmpty(stateDir, name string) error {
+	r := &Repo{stateDir: stateDir, name: name}
+	was, err := r.readState()
+	if err != nil {
+		return err
+	}
+	return r.save(state{Tips: map[string]string{}, Masked: was.Masked})
+}
+
 // Forget removes the state of a private git directory that was removed. The file over
 // .git stays, for the next sandbox.
 func Forget(stateDir, name string) error {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	driver "github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -362,8 +363,12 @@ func TestRemoteEngineIsRejected(t *testing.T) {
 		// The engine behind a local socket does not have the folder.
 		gone := spec
 		gone.Root = filepath.Join(spec.Root, "not-there")
+		gone.Git = func(context.Context) (*gitsync.Layout, error) { return &gitsync.Layout{Folder: gitsync.Folder}, nil }
 		_, err := s.Driver.Create(t.Context(), gone)
 		assert.ErrorContains(t, err, "mounting the worktree "+gone.Root)
+		has, err := s.Driver.(*driver.Driver).HasVolume(t.Context(), driver.GitVolumeOf(gone.Name))
+		assert.NilError(t, err)
+		assert.Assert(t, !has)
 
 		// It has such a folder, but another one.
 		assert.NilError(t, os.WriteFile(spec.Probe, []byte("what the engine sees\n"), 0o644))

@@ -72,6 +72,9 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		if g.isolation.network != "" {
 			err = errors.Join(err, d.removeNetwork(context.WithoutCancel(ctx), g.isolation.network))
 		}
+		if !errors.Is(err, lifecycle.ErrExists) {
+			err = errors.Join(err, d.removeUnusedGit(context.WithoutCancel(ctx), spec))
+		}
 		return lifecycle.Sandbox{}, err
 	}
 	return sb, nil
@@ -243,6 +246,10 @@ func hostDirs(spec lifecycle.Spec) []string {
 	return append([]string{spec.Root}, spec.Mounts...)
 }
 
+// cloneHint is the remedy if the engine does not see the worktree: it is behind a tunnel, outside of
+// this container, in a virtual machine, or the directory is on a file system of this user alone.
+const cloneHint = "if the engine cannot see this directory, work in a clone with --workspace clone"
+
 // explainCreate explains an error of the engine.
 func explainCreate(spec lifecycle.Spec, err error) error {
 	switch {
@@ -251,7 +258,7 @@ func explainCreate(spec lifecycle.Spec, err error) error {
 	case strings.Contains(err.Error(), "bind source path does not exist") && spec.Config != "" && strings.Contains(err.Error(), spec.Config):
 		return hint.Wrap(fmt.Errorf("mounting your agent settings from %s: %w", spec.Config, err), "share the directory with the engine's virtual machine, or set DOCKER_CONFIG to a shared one")
 	case strings.Contains(err.Error(), "bind source path does not exist"):
-		return hint.Wrap(fmt.Errorf("mounting the worktree %s: %w", spec.Root, err), "the engine is remote, or runs in a virtual machine that does not share the directory")
+		return hint.Wrap(fmt.Errorf("mounting the worktree %s: %w", spec.Root, err), "%s", cloneHint)
 	default:
 		return fmt.Errorf("creating the sandbox %s: %w", spec.Name, err)
 	}

@@ -41,23 +41,56 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 		return nil, err
 	}
 	l[labelGit] = gitPrivate
-	if err := d.createGitVolume(ctx, spec.Name, gitVolume(spec.Name), RoleGit, l); err != nil {
+	if err := d.resetGit(ctx, spec.Name); err != nil {
+		return nil, err
+	}
+	if err := d.createGitVolume(ctx, gitVolume(spec.Name), RoleGit, l); err != nil {
 		return nil, err
 	}
 	if own.Worktree != "" {
-		return own, d.createGitVolume(ctx, spec.Name, cloneVolume(spec.Name), RoleClone, l)
+		return own, d.createGitVolume(ctx, cloneVolume(spec.Name), RoleClone, l)
 	}
 	return own, nil
 }
 
-func (d *Driver) createGitVolume(ctx context.Context, sandbox, name, role string, l map[string]string) error {
-	if gitsync.Saved(d.StateDir, sandbox) {
-		// Its commits are saved. It stays if it is in use.
-		_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
-		if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-			return fmt.Errorf("removing the volume %s: %w", name, err)
+// resetGit removes the git volumes of an earlier sandbox whose commits are saved. If none are left,
+// nothing can be lost until a command runs: the state says so, and a creation that fails, or is
+// interrupted, does not keep its volumes.
+func (d *Driver) resetGit(ctx context.Context, sandbox string) error {
+	saved, left := gitsync.Saved(d.StateDir, sandbox), false
+	for _, name := range []string{gitVolume(sandbox), cloneVolume(sandbox)} {
+		if saved {
+			_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
+			if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
+				return fmt.Errorf("removing the volume %s: %w", name, err)
+			}
 		}
+		_, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+		if err != nil && !errdefs.IsNotFound(err) {
+			return fmt.Errorf("inspecting the volume %s: %w", name, err)
+		}
+		left = left || err == nil
 	}
+	if left {
+		return nil
+	}
+	return gitsync.MarkEmpty(d.StateDir, sandbox)
+}
+
+// removeUnusedGit removes the git volumes of a sandbox that could not be created, unless they may
+// contain commits of an earlier one.
+func (d *Driver) removeUnusedGit(ctx context.Context, spec lifecycle.Spec) error {
+	if spec.Git == nil || !gitsync.Saved(d.StateDir, spec.Name) {
+		return nil
+	}
+	err := d.RemoveGit(ctx, spec.Name)
+	if errdefs.IsConflict(err) {
+		return nil // another command has created the sandbox
+	}
+	return err
+}
+
+func (d *Driver) createGitVolume(ctx context.Context, name, role string, l map[string]string) error {
 	of := maps.Clone(l)
 	of[engine.LabelRole] = role
 	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: of}); err != nil {

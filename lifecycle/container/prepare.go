@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
@@ -241,10 +242,10 @@ func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
 	}
 	_, got, err := engine.ReadFile(ctx, d.API, id, probe)
 	if err != nil {
-		return fmt.Errorf("the engine has another worktree than this machine: %w", err)
+		return hint.Wrap(fmt.Errorf("the engine has another worktree than this machine: %w", err), "%s", cloneHint)
 	}
 	if !bytes.Equal(want, got) {
-		return fmt.Errorf("the engine has another %s than this machine: it runs on another host", probe)
+		return hint.Wrap(fmt.Errorf("the engine has another %s than this machine", probe), "%s", cloneHint)
 	}
 	return nil
 }

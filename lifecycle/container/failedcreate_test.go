@@ -1,0 +1,110 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/volume"
+	"github.com/moby/moby/client"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+)
+
+// blind is an engine that keeps volumes, and creates no container.
+type blind struct {
+	networked
+	volumes map[string]volume.Volume
+}
+
+func (b blind) VolumeInspect(_ context.Context, name string, _ client.VolumeInspectOptions) (client.VolumeInspectResult, error) {
+	v, ok := b.volumes[name]
+	if !ok {
+		return client.VolumeInspectResult{}, errdefs.ErrNotFound
+	}
+	return client.VolumeInspectResult{Volume: v}, nil
+}
+
+func (b blind) VolumeCreate(_ context.Context, opts client.VolumeCreateOptions) (client.VolumeCreateResult, error) {
+	if _, exists := b.volumes[opts.Name]; !exists {
+		b.volumes[opts.Name] = volume.Volume{Name: opts.Name, Labels: opts.Labels}
+	}
+	return client.VolumeCreateResult{Volume: b.volumes[opts.Name]}, nil
+}
+
+func (b blind) VolumeRemove(_ context.Context, name string, _ client.VolumeRemoveOptions) (client.VolumeRemoveResult, error) {
+	delete(b.volumes, name)
+	return client.VolumeRemoveResult{}, nil
+}
+
+func (b blind) ContainerInspect(context.Context, string, client.ContainerInspectOptions) (client.ContainerInspectResult, error) {
+	return client.ContainerInspectResult{}, errdefs.ErrNotFound
+}
+
+// createVolumes creates the git volumes of a sandbox as [Driver.Create] does.
+func createVolumes(t *testing.T, d *Driver, spec lifecycle.Spec) {
+	t.Helper()
+	_, err := d.createGit(t.Context(), spec, labels(spec))
+	assert.NilError(t, err)
+}
+
+func gitSpec(clone bool) lifecycle.Spec {
+	return lifecycle.Spec{Name: "sb", Root: "/src", Clone: clone, Git: func(context.Context) (*gitsync.Layout, error) {
+		l := &gitsync.Layout{Folder: gitsync.Folder, Fill: func(context.Context, string, io.Writer) error { return nil }}
+		if clone {
+			l.Worktree = "/src"
+		}
+		return l, nil
+	}}
+}
+
+// A creation that fails, or is interrupted, leaves no volume that blocks the other workspace.
+func TestFailedCreationLeavesNoGitVolume(t *testing.T) {
+	for _, first := range []bool{false, true} {
+		api := blind{volumes: map[string]volume.Volume{}}
+		d := &Driver{API: api, StateDir: t.TempDir()}
+		createVolumes(t, d, gitSpec(first))
+		assert.Assert(t, gitsync.Saved(d.StateDir, "sb"), "clean may remove it")
+
+		// Interrupted here: the next creation begins anew.
+		createVolumes(t, d, gitSpec(!first))
+		assert.Equal(t, api.volumes[gitVolume("sb")].Labels[labelWorkspace], map[bool]string{true: "clone"}[!first])
+
+		assert.NilError(t, d.removeUnusedGit(t.Context(), gitSpec(!first)))
+		assert.DeepEqual(t, slices.Collect(maps.Keys(api.volumes)), []string(nil))
+	}
+}
+
+// The volumes of an earlier sandbox may have the only copy of its commits.
+func TestFailedCreationKeepsEarlierCommits(t *testing.T) {
+	for _, name := range []string{gitVolume("sb"), cloneVolume("sb")} {
+		spec := gitSpec(true)
+		l := labels(spec)
+		l[labelGit] = gitPrivate
+		api := blind{volumes: map[string]volume.Volume{name: {Name: name, Labels: l}}}
+		d := &Driver{API: api, StateDir: t.TempDir()}
+		createVolumes(t, d, spec)
+		assert.NilError(t, d.removeUnusedGit(t.Context(), spec))
+		assert.Equal(t, len(api.volumes), 2)
+	}
+}
+
+func TestMissingWorktreeHintsAtAClone(t *testing.T) {
+	for _, said := range []string{
+		"invalid mount config for type \"bind\": bind source path does not exist: /src",
+		"Error response from daemon: bind source path does not exist: /host_mnt/src",
+		"bind source path does not exist: /src/.git/objects",
+	} {
+		err := explainCreate(gitSpec(false), errors.New(said))
+		assert.ErrorContains(t, err, "mounting the worktree /src: ")
+		assert.Assert(t, strings.Contains(strings.Join(hint.Of(err), "\n"), "--workspace clone"), err)
+	}
+}
