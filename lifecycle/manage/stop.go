@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
-
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -209,6 +209,10 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 	h.Report(fmt.Sprintf("Asked %q in %s to stop after %s\nHint: press Ctrl+C to stop waiting; stop the loop at once with --now", name, l.Sandbox.Name, what))
 	if err := waitFor(ctx, l, d.ID); err != nil {
 		return err
+	}
+	// The process has gone before its log is copied from a clone.
+	if _, err := run.EndOf(ctx, h, l.Backend.Driver, l.Sandbox, d.ID); err != nil && !errors.Is(err, run.ErrUnknownEnd) {
+		h.Warn(err)
 	}
 	reportOutcome(h, l, d, name)
 	return ctx.Err()
