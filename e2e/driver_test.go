@@ -64,7 +64,7 @@ func onMicroVM(t *testing.T, driver string, test func(t *testing.T, w *world)) {
 
 // microVMFor is the microVM program whose fake is tested on an engine.
 func microVMFor(e engines.Engine) string {
-	if e.Name == "debian" {
+	if e.Kind() == "debian" {
 		return config.DriverDockerSandbox
 	}
 	return config.DriverSbx

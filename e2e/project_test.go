@@ -153,7 +153,7 @@ func TestBuildStepsWithoutANetwork(t *testing.T) {
 		write("RUN " + reachesOut)
 		res := w.ralph(t, "image", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Network is unreachable"))
-		if w.engine.Name != "debian" { // whose Dockerfiles have no such flag
+		if w.engine.Kind() != "debian" { // whose Dockerfiles have no such flag
 			write("RUN --network=default " + reachesOut)
 			res = w.ralph(t, "image", "build").expect(t, 1)
 			assert.Check(t, is.Contains(res.stderr, "Network is unreachable"))

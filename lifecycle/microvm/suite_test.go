@@ -188,7 +188,7 @@ func inContainers(t *testing.T, change func(*sandboxcli.Settings), test func(t *
 	forEachDriver(t, func(t *testing.T, kind string) {
 		parallelUnlessSubprocess(t)
 		engines.Each(t, func(t *testing.T, e engines.Engine) {
-			another := len(engines.List()) > 1 && (kind == microvm.Sbx) != (e.Name == "moby")
+			another := len(engines.List()) > 1 && (kind == microvm.Sbx) != (e.Kind() == "moby")
 			if another || inSubprocess(t) {
 				return
 			}

@@ -74,6 +74,7 @@ engine_environment() {
 	local version
 	case $1 in
 	*2) echo RALPH_ENGINE_STAYS=yes ;;
+	debian3) echo "RALPH_ENGINE_PROGRAMS=$CACHE/engines" ;;
 	*3) echo "RALPH_ENGINE_PROGRAMS=$CACHE/engines:$TOOLS" ;;
 	esac
 	[ "$(engine_kind "$1")" = moby ] || return 0

@@ -16,13 +16,16 @@ import (
 
 // Engine is a Docker Engine for tests.
 type Engine struct {
-	Name string // such as "debian" or "moby"
+	Name string // its kind, or "debian3" on another machine
 	Host string // its address, as in DOCKER_HOST
 	// Gateway is the address under which its containers reach this machine.
 	Gateway string
 	// TLS is the address of a remote engine, for clients with the certificates of RALPH_TEST_CERTS.
 	TLS string
 }
+
+// Kind is "debian" or "moby", also on another machine.
+func (e Engine) Kind() string { return strings.TrimRight(e.Name, "0123456789") }
 
 // Client connects to the engine.
 func (e Engine) Client(t testing.TB) *client.Client {

@@ -174,7 +174,7 @@ func onEngines(t *testing.T, test func(t *testing.T, r fixture)) {
 		engines.Each(t, func(t *testing.T, e engines.Engine) {
 			t.Parallel()
 			r := newFixture(t, inContainers(e))
-			r.plugin = e.Name == "debian"
+			r.plugin = e.Kind() == "debian"
 			test(t, r)
 		})
 	})
