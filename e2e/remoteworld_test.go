@@ -52,11 +52,14 @@ func remoteWorlds(t *testing.T, test func(t *testing.T, w *world, link *slowlink
 	}
 }
 
-// andRemote runs a test as it is run elsewhere, and with a clone on a remote engine, by TLS or SSH. It is
-// of a kind that the test does not run on otherwise, if there is one.
+// andRemote runs a test as it is run elsewhere, and in the matrix or if onRemotes lists it, with a clone on a
+// remote engine, by TLS or SSH. It is of a kind that the test does not run on otherwise, if there is one.
 func andRemote(t *testing.T, elsewhere func(t *testing.T, test func(t *testing.T, w *world)), test func(t *testing.T, w *world)) {
 	t.Helper()
 	elsewhere(t, test)
+	if !inMatrix() && !listed(t, onRemotes) {
+		return
+	}
 	by := transports[hashOf(t.Name())%len(transports)]
 	t.Run("remote-"+by.name, func(t *testing.T) {
 		t.Parallel()

@@ -342,9 +342,7 @@ func (r *restarted) assertContinues(t *testing.T, subject string, more ...string
 // is the user outside.
 func TestRootlessEngine(t *testing.T) {
 	t.Parallel()
-	if len(engines.List()) < 2 {
-		skipOrFail(t, "the rootless engine is the current one, which takes minutes to compile: see \"make test ENGINES=all\"")
-	}
+	onlyInMatrix(t)
 	w := newWorld(t, startEngine(t, "rootless"))
 	w.useDefaults()
 	w.setenv("RALPH_ALLOW", "near.invalid")

@@ -49,6 +49,59 @@ var onEveryEngine = []string{
 	"TestUpgradeReplacesRalphInTheSandbox",
 }
 
+// onBothDrivers lists the tests of how commands, streams and signals reach a sandbox, and of its creation and
+// removal. Each other test of every driver runs with the microVM programs' fakes only in the matrix: above
+// its driver, the program is the same.
+var onBothDrivers = []string{
+	"TestArgumentsArePassedVerbatim",
+	"TestBuildTurnsThreeTasksIntoCommits",
+	"TestCleanRemovesOnlyTheSandbox",
+	"TestConcurrentCommandsShareASandbox",
+	"TestCtrlCEndsARun",
+	"TestDetachKeysLeaveTheLoopRunning",
+	"TestEnvironmentVariablesArePassedByName",
+	"TestInterruptedOneTimeSandboxIsRemoved",
+	"TestKilledPluginDoesNotInterruptTheLoop",
+	"TestLargeInputAndOutput",
+	"TestOutputAndExitCodeArePassedThrough",
+	"TestPipelinesAndMissingStreams",
+	"TestRunAtATerminal",
+	"TestSelfTest",
+	"TestSignalDuringSandboxCreation",
+	"TestStopNowEndsALoopWhoseCommandWasKilled",
+	"TestStoppedOrRemovedSandboxIsStartedOrRecreated",
+	"TestTerminalSizeIsForwarded",
+}
+
+// onRemotes lists the tests that run on a remote engine, too, and not only in the matrix: streams, signals,
+// keys and commits over the connection, and what a clone lacks of the user's machine.
+var onRemotes = []string{
+	"TestBuildTurnsThreeTasksIntoCommits",
+	"TestClaudeWorksWithoutItsKey",
+	"TestCtrlCTwiceEndsAnAttachedLoop",
+	"TestGitTokenStaysOnTheHost",
+	"TestKilledSandboxIsRepairedAndItsLogKept",
+	"TestLargeInputAndOutput",
+	"TestNetworkPolicy",
+	"TestProjectImageFromBuildToPrune",
+	"TestQuestionsAreAnsweredWhileTheLoopRuns",
+	"TestRunAtATerminal",
+	"TestStatusShowsWhatTheSandboxDoes",
+	"TestStopLetsTheLoopFinishItsTask",
+}
+
+// inMatrix reports whether the tests run in all combinations: on both kinds of engines, with all drivers,
+// and on remote engines. "make test-all" does.
+func inMatrix() bool { return len(engines.List()) > 1 }
+
+// onlyInMatrix skips a test of what needs the current engine, which takes minutes to compile.
+func onlyInMatrix(t *testing.T) {
+	t.Helper()
+	if !inMatrix() {
+		t.Skip("only \"make test-all\" has the current engine")
+	}
+}
+
 // enginesFor returns the engines that a test runs on.
 func enginesFor(t *testing.T) []engines.Engine {
 	t.Helper()
@@ -63,12 +116,23 @@ func remoteEnginesFor(t *testing.T) []engines.Engine {
 
 func chosenFor(t *testing.T, all []engines.Engine) []engines.Engine {
 	t.Helper()
-	name, _, _ := strings.Cut(t.Name(), "/")
-	if len(all) == 1 || slices.Contains(onEveryEngine, name) {
+	if len(all) == 1 || listed(t, onEveryEngine) {
 		return all
 	}
-	i := (hashOf(name) >> 1) % len(all)
+	i := (hashOf(testName(t)) >> 1) % len(all)
 	return all[i : i+1]
+}
+
+// testName is the name of a test without those of its subtests.
+func testName(t *testing.T) string {
+	t.Helper()
+	name, _, _ := strings.Cut(t.Name(), "/")
+	return name
+}
+
+func listed(t *testing.T, names []string) bool {
+	t.Helper()
+	return slices.Contains(names, testName(t))
 }
 
 // hashOf chooses where a test runs.
@@ -96,7 +160,7 @@ type target struct {
 
 // targets returns where a test runs that every driver has to pass: in a
 // container on its engines, and with the fake of one microVM program, or of
-// both where it runs on every engine.
+// both where it runs on every engine. With one engine, the program is chosen by a hash of the test's name.
 func targets(t *testing.T) []target {
 	t.Helper()
 	on := enginesFor(t)
@@ -107,6 +171,13 @@ func targets(t *testing.T) []target {
 	if len(on) > 1 {
 		for _, e := range on {
 			all = append(all, target{e, microVMFor(e)})
+		}
+		return all
+	}
+	if !inMatrix() {
+		if listed(t, onBothDrivers) {
+			programs := []string{config.DriverSbx, config.DriverDockerSandbox}
+			all = append(all, target{on[0], programs[hashOf(testName(t))%len(programs)]})
 		}
 		return all
 	}
@@ -123,7 +194,7 @@ func engineForFake(t *testing.T, driver string) engines.Engine {
 	return all[max(i, 0)]
 }
 
-func TestOnEveryEngineListsTests(t *testing.T) {
+func TestListsNameTests(t *testing.T) {
 	files, err := filepath.Glob("*_test.go")
 	assert.NilError(t, err)
 	var all strings.Builder
@@ -132,7 +203,7 @@ func TestOnEveryEngineListsTests(t *testing.T) {
 		assert.NilError(t, err)
 		_, _ = all.Write(content)
 	}
-	for _, name := range onEveryEngine {
+	for _, name := range slices.Concat(onEveryEngine, onBothDrivers, onRemotes) {
 		assert.Check(t, strings.Contains(all.String(), "func "+name+"(t *testing.T)"), name)
 	}
 }
