@@ -8,7 +8,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION) -X github.com/docker-ralph/docker-ralph/plugin/metadata.Version=$(VERSION)
 # Builds are reproducible: no paths of the build machine, no version control stamp.
 GO := "$$(scripts/go.sh)"
-GO_BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
+GO_BUILD := env CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "$(LDFLAGS)"
 
 # All packages but the end-to-end tests.
 PACKAGES = $$($(GO) list ./... | grep -v -e '/e2e$$' -e '/e2e/')
@@ -37,7 +37,7 @@ uninstall: ## remove the plugin; sandboxes and state stay
 ##@ Build
 .PHONY: build
 build: guests ## build bin/docker-ralph with its guest programs
-	$(GO_BUILD) -o bin/docker-ralph ./cmd/docker-ralph
+	@scripts/waiting.sh "compiling docker-ralph" $(GO_BUILD) -o bin/docker-ralph ./cmd/docker-ralph
 
 # Always run: Go knows what has changed, and pack keeps the archives of unchanged programs.
 .PHONY: guests
@@ -45,7 +45,8 @@ guests: $(GUEST_ARCHS:%=guests-%)
 
 .PHONY: $(GUEST_ARCHS:%=guests-%)
 $(GUEST_ARCHS:%=guests-%): guests-%:
-	GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/linux-$*/ ./cmd/ralph ./cmd/ralph-egress
+	@scripts/waiting.sh "compiling ralph and ralph-egress for linux-$*" \
+		env GOOS=linux GOARCH=$* $(GO_BUILD) -o bin/linux-$*/ ./cmd/ralph ./cmd/ralph-egress
 	@$(GO) run ./scripts/pack $(GUESTS)/linux-$*.tar.zst bin/linux-$*/ralph bin/linux-$*/ralph-egress
 
 .PHONY: cross
@@ -67,8 +68,12 @@ dist: cross ## build the files of a release in dist/
 
 ##@ Check
 .PHONY: test
-test: build ## run all tests on a real engine, started for them (ENGINES=all: on two)
-	@ENGINES=$(ENGINES) scripts/test.sh
+test: build ## run all tests on a real engine, started for them
+	@scripts/test.sh
+
+.PHONY: test-all
+test-all: build ## run them on both engines, with all drivers and remote engines
+	@ENGINES=all scripts/test.sh
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine
@@ -97,6 +102,13 @@ lint: lint-go lint-shell ## golangci-lint, go vet, shellcheck
 lint-go:
 	$(AS_BUILT) $(GO) vet ./...
 	PATH="$$(dirname $(GO)):$$PATH" $(AS_BUILT) "$$(scripts/tools.sh golangci-lint)" run ./...
+
+# Nothing is built for other systems: type errors are what changes cause there.
+.PHONY: vet-others
+vet-others: ## go vet for darwin and windows
+	@for os in darwin windows; do \
+		echo "go vet for $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./...; \
+	done
 
 .PHONY: lint-shell
 lint-shell:

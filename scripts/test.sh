@@ -3,7 +3,7 @@
 # they ran before: Debian's, and with ENGINES=all the current moby with gVisor too. For each there is
 # another one like it on another machine.
 #
-#   scripts/test.sh [GO TEST ARGUMENT ...]
+#   scripts/test.sh [./e2e] [GO TEST ARGUMENT ...]
 #
 # Environment of the tests:
 #   RALPH_TEST_ENGINES       debian=unix:///…,moby=unix:///…
@@ -30,6 +30,21 @@ apt_install gcc libc6-dev git ca-certificates openssh-client
 RALPH_TEST_BROWSER=$("$SCRIPTS/browser.sh")
 export RALPH_TEST_BROWSER
 
+# End-to-end tests start docker-ralph, which is not built with the race detector: they are compiled with the
+# flags of the build, so that nothing is compiled twice.
+test_e2e() {
+	CGO_ENABLED=0 go test -trimpath -vet=off -shuffle=on -timeout 90m "$@" ./e2e
+}
+
+test_unit() {
+	go test -race -shuffle=on -timeout 60m "$@"
+}
+
+compile() {
+	CGO_ENABLED=0 go test -trimpath -vet=off -c -o /dev/null ./e2e
+	go build -race ./...
+}
+
 started=$SECONDS
 # The engines run for minutes only: do not spend CPU time on garbage collection.
 export session_gogc=off session_memory=1GiB
@@ -38,18 +53,28 @@ all) session_begin all ;;
 *) session_begin "${ENGINES:-debian}" "${ENGINES:-debian}3" ;;
 esac
 # Compile errors are reported by "go test" below.
-go build -race ./... >/dev/null 2>&1 || true
+compile >/dev/null 2>&1 || true
 session_ready
 say "engines ready after $((SECONDS - started)) s"
 
-if [ $# -gt 0 ]; then
-	go test -race -shuffle=on -timeout 30m -p 2 "$@"
+case ${1:-} in
+"") ;;
+./e2e)
+	test_e2e "${@:2}"
 	exit
-fi
+	;;
+*)
+	test_unit -p 2 "$@"
+	exit
+	;;
+esac
+
 # End-to-end tests use all cores by themselves. The other packages run two at a time, the slowest first.
 status=0
-go test -race -shuffle=on -timeout 45m ./e2e || status=1
+test_e2e || status=1
+say "end-to-end tests finished after $((SECONDS - started)) s"
 mapfile -t others < <(go list ./... | grep -v '/e2e$')
-go test -race -shuffle=on -timeout 30m -p 2 ./projectimage ./lifecycle/container ./ralph/cli ./gitsync ./lifecycle/microvm \
+test_unit -p 2 ./projectimage ./lifecycle/container ./ralph/cli ./gitsync ./lifecycle/microvm \
 	./internal/testutil/sandboxcli "${others[@]}" || status=1
+say "all tests finished after $((SECONDS - started)) s"
 exit $status
