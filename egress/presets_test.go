@@ -36,6 +36,31 @@ func TestPresetsAreSound(t *testing.T) {
 	}
 }
 
+// Default presets let the usual installs and builds of common ecosystems run.
+func TestDefaultPresetsServeEcosystems(t *testing.T) {
+	p, err := New(Allowlist, "claude", []string{"agent", "git", "packages"}, nil)
+	assert.NilError(t, err)
+	for ecosystem, hosts := range map[string][]string{
+		"web pages":     {"fonts.googleapis.com", "fonts.gstatic.com", "cdn.jsdelivr.net", "unpkg.com"},
+		"browser tests": {"cdn.playwright.dev", "download.cypress.io", "cdn.cypress.io"},
+		"npm":           {"registry.npmjs.org", "binaries.prisma.sh"},
+		"bun, deno":     {"bun.sh", "deno.land", "jsr.io"},
+		"Android":       {"dl.google.com", "maven.google.com"},
+		"Python":        {"download.pytorch.org", "huggingface.co", "cdn-lfs.hf.co"},
+		"Elixir":        {"repo.hex.pm", "builds.hex.pm"},
+		"iOS":           {"cdn.cocoapods.org"},
+		"Dart":          {"pub.dev"},
+		"Terraform":     {"registry.terraform.io", "releases.hashicorp.com"},
+	} {
+		for _, host := range hosts {
+			assert.Check(t, p.Decide(host, 443).Allowed, "%s: %s", ecosystem, host)
+		}
+	}
+	for _, host := range []string{"google.com", "www.googleapis.com", "gist.github.com", "example.com"} {
+		assert.Check(t, !p.Decide(host, 443).Allowed, host)
+	}
+}
+
 func TestNew(t *testing.T) {
 	own := Entry{Rule: Rule{Host: "gateway.example"}, Origin: "ANTHROPIC_BASE_URL", Model: true}
 	hosts := func(p Policy) (list []string) {

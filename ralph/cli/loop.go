@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
+	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
@@ -269,8 +270,10 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
-		Head: head, Count: countCommits, Committed: isCommitted, Uncommitted: uncommitted,
+		Head: head, Count: countCommits, Committed: isCommitted,
 	}
+	worktree := leftover.Worktree(s.top)
+	lo.Uncommitted = worktree.Changed
 	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
 	if s.backlog != nil {
 		lo.Backlog = s.backlog
@@ -281,6 +284,8 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		if branch := guest.LoopBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); branch != nil {
 			branch.Private = isDir(wire.PrivateGitDir)
 			lo.Restore = branch.Restore
+			lo.SetAside, lo.Leftovers = worktree.SetAside, worktree.List
+			lo.OtherSession = guest.OtherSession
 		}
 	}
 	return lo

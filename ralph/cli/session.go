@@ -8,11 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -157,15 +155,4 @@ func countCommits(ctx context.Context, from, to string) int {
 // isCommitted reports whether the current branch contains a commit.
 func isCommitted(ctx context.Context, commit string) bool {
 	return !strings.HasPrefix(commit, "-") && exec.CommandContext(ctx, "git", "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
-}
-
-// uncommitted lists the uncommitted changes, one line per file.
-func uncommitted(ctx context.Context) []string {
-	out, err := gitrepo.AtPipe(ctx, ".", func(ctx context.Context) ([]byte, error) {
-		return exec.CommandContext(ctx, "git", "-c", "core.fsmonitor=false", "status", "--porcelain", "--untracked-files=all").Output()
-	})
-	if err != nil {
-		return nil
-	}
-	return slices.Collect(strings.Lines(string(out)))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -96,6 +97,31 @@ func runningDispatches(proc string, records []record) ([]runningDispatch, error)
 		running = append(running, runningDispatch{p.dispatch, commandOf(proc, p, records), p.since(boot).UTC().Format(time.RFC3339)})
 	}
 	return running, nil
+}
+
+// OtherSession returns the command of a session in the sandbox other than the caller's,
+// such as another loop or a shell, or "". Short commands of ralph are none.
+func OtherSession() string { return otherSession(procDir, knownRecords(), os.Getenv(wire.DispatchEnv)) }
+
+func otherSession(proc string, records []record, own string) string {
+	running, err := runningDispatches(proc, records)
+	if err != nil {
+		return "" // there is no other way to find out
+	}
+	for _, d := range running {
+		if d.ID != own && !wire.IsService(d.ID) && isSession(d.Command) {
+			return strings.Join(d.Command, " ")
+		}
+	}
+	return ""
+}
+
+// isSession reports whether a command may work on files.
+func isSession(command []string) bool {
+	if len(command) < 2 || filepath.Base(command[0]) != wire.Program {
+		return len(command) > 0
+	}
+	return command[1] != "task" && !strings.HasPrefix(command[1], "_")
 }
 
 // commandOf returns the command from the dispatch's record, or of the process.

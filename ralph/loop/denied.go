@@ -32,9 +32,9 @@ func (l *loop) collectDenied(ctx context.Context, it *iteration) {
 
 // nextNote returns the note for the next run.
 func (l *loop) nextNote() string {
-	notes := []string{l.note, l.answers(), ""}
+	notes := []string{l.note, l.leftovers(), l.answers(), ""}
 	if len(l.denied.Refused) > 0 {
-		notes[2] = strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
+		notes[3] = strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
 	}
 	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "\n")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -52,6 +53,7 @@ const (
 // iteration is one run of the agent with its results.
 type iteration struct {
 	outcome
+	n             int
 	before, after snapshot
 	started       time.Time
 	released      []string // tasks that the agent still held
@@ -61,6 +63,7 @@ type iteration struct {
 	reopened      []string // finished tasks whose checks failed
 	checks        []runlog.Check
 	refused       []denylog.Refusal
+	aside         leftover.Saved // what it did not commit
 }
 
 // iterate performs one run and returns the reason to stop, if any.
@@ -69,12 +72,15 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	if l.Log != nil {
 		l.Log.Begin(n)
 	}
-	it := &iteration{before: before, started: time.Now()}
+	it := &iteration{n: n, before: before, started: time.Now()}
 	if err := l.begin(); err != nil {
 		return before, Failed, err
 	}
 	l.logRun(n, before.head)
 	uncommitted := l.uncommitted(ctx)
+	if l.Leftovers != nil {
+		l.left = l.Leftovers(ctx)
+	}
 	var err error
 	it.outcome, err = l.run(ctx, n)
 	l.freshLine()
@@ -84,6 +90,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	err = errors.Join(err, l.restoreAfter(ctx, it))
 	l.restoreLog()
 	l.release(ctx, it)
+	l.setAside(ctx, it, uncommitted)
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
 	defaulted := l.applyDefaults(ctx)

@@ -16,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
@@ -52,7 +53,15 @@ type Options struct {
 	// Committed reports whether the branch contains a commit; Uncommitted lists the
 	// uncommitted changes. Both may be nil.
 	Committed   func(ctx context.Context, commit string) bool
-	Uncommitted func(context.Context) []string
+	Uncommitted func(context.Context) ([]string, error)
+	// SetAside moves the uncommitted changes, except for those in keep, from the worktree
+	// to a ref of a task; Leftovers lists such refs by task, newest first. Both are nil if
+	// the loop must not change the worktree.
+	SetAside  func(ctx context.Context, task string, keep []string) (leftover.Saved, error)
+	Leftovers func(context.Context) map[string][]string
+	// OtherSession returns the command of another session in the sandbox, which works on
+	// the same files, or "". It may be nil.
+	OtherSession func() string
 	// Restore switches the worktree back to the loop's branch after a run and reports
 	// what it did; nil if the loop must not change the worktree.
 	Restore func(context.Context) (notes []string, err error)
@@ -108,10 +117,11 @@ type loop struct {
 	started     time.Time
 	iterations  []runlog.Iteration
 	totals      Totals
-	note        string         // for the next run
-	denied      denylog.Answer // connections blocked during the last run
-	runs        int            // without those that hit a rate limit
-	failures    int            // failed runs in a row
+	note        string              // for the next run
+	denied      denylog.Answer      // connections blocked during the last run
+	left        map[string][]string // refs of changes that were set aside, by task
+	runs        int                 // without those that hit a rate limit
+	failures    int                 // failed runs in a row
 	lastFailure string
 	blocked     int             // tasks in a row that were blocked after too many failures
 	failed      bool            // the last run failed and finished nothing
