@@ -113,6 +113,9 @@ func (s *Server) answer(query []byte) []byte {
 		return pack(reply, nil, nil)
 	}
 	q := questions[0]
+	if isLocalhost(q.Name.String()) {
+		return pack(reply, &q, localhostRecord(q))
+	}
 	v := s.judge(viaDNS, q.Name.String(), 0)
 	if !v.Allowed && worthLogging(q) {
 		s.record(viaDNS, egress.Verdict{Host: v.Host, Why: v.Why, Hint: v.Hint})
@@ -122,6 +125,21 @@ func (s *Server) answer(query []byte) []byte {
 		return pack(reply, &q, nil)
 	}
 	return pack(reply, &q, s.record4or6(q))
+}
+
+// isLocalhost reports whether a name means the sandbox itself (RFC 6761, 6.3). Only some
+// programs know that without a question.
+func isLocalhost(name string) bool {
+	name = strings.ToLower(name)
+	return name == "localhost." || strings.HasSuffix(name, ".localhost.")
+}
+
+// localhostRecord is 127.0.0.1 alone: not every sandbox has ::1.
+func localhostRecord(q dnsmessage.Question) dnsmessage.ResourceBody {
+	if q.Type != dnsmessage.TypeA || q.Class != dnsmessage.ClassINET {
+		return nil
+	}
+	return &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}
 }
 
 // worthLogging is false for questions that come along with one for an address,

@@ -55,6 +55,10 @@ func TestResolver(t *testing.T) {
 		{"in mixed case", "aLLowed.Example.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
 		{"by wildcard", "a.wild.example.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
 		{"for another port", "ssh.example.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
+		{"the sandbox itself", "localhost.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
+		{"a name below it", "shop.localhost.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
+		{"in mixed case below it", "A.b.LocalHost.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
+		{"itself without IPv6", "localhost.", dnsmessage.TypeAAAA, dnsmessage.RCodeSuccess, ""},
 		{"no IPv6", "allowed.example.", dnsmessage.TypeAAAA, dnsmessage.RCodeSuccess, ""},
 		{"no HTTPS record", "allowed.example.", 65, dnsmessage.RCodeSuccess, ""},
 		{"no SVCB record", "allowed.example.", 64, dnsmessage.RCodeSuccess, ""},
@@ -69,6 +73,7 @@ func TestResolver(t *testing.T) {
 		{"reverse", "10.113.0.203.in-addr.arpa.", dnsmessage.TypePTR, dnsmessage.RCodeNameError, ""},
 		{"an address", "203.0.113.10.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
 		{"a NUL", "evil\x00.wild.example.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
+		{"similar to it", "notlocalhost.", dnsmessage.TypeA, dnsmessage.RCodeNameError, ""},
 		{"the root", ".", dnsmessage.TypeNS, dnsmessage.RCodeNameError, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

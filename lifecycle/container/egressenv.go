@@ -2,6 +2,7 @@ package container
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ func gitHosts() []string {
 // log. They have an IP address, because there may be no resolver.
 func withProxyEnv(env []string, proxy string) []string {
 	url := fmt.Sprintf("http://%s:%d", proxy, wire.PortProxy)
-	direct := "localhost,127.0.0.1,::1," + proxy
+	direct := strings.Join(append(localNames(), ownAddresses(proxy)...), ",")
 	vars := [][2]string{
 		{"HTTP_PROXY", url},
 		{"HTTPS_PROXY", url},
@@ -48,6 +49,22 @@ func withProxyEnv(env []string, proxy string) []string {
 		settings = append(settings, [2]string{key, "git@" + host + ":"}, [2]string{key, "ssh://git@" + host + "/"})
 	}
 	return WithGitConfig(env, settings)
+}
+
+// localNames lead to the sandbox itself, in all spellings in which programs use them: some
+// match names and addresses literally, others know suffixes and ranges.
+func localNames() []string {
+	return []string{"localhost", ".localhost", "127.0.0.1", "127.0.0.0/8", "127.0.1.1", "0.0.0.0", "::1", "[::1]", "::", hostname}
+}
+
+// ownAddresses are those of the proxy and of the sandbox in its network, if it has one.
+func ownAddresses(proxy string) []string {
+	addresses := []string{proxy}
+	if addr, err := netip.ParseAddr(proxy); err == nil && proxy != wire.ProxyAddress {
+		n, _ := networkOf("", addr)
+		addresses = append(addresses, n.agent.String())
+	}
+	return addresses
 }
 
 // WithGitConfig returns a copy of an environment with additional settings of git, as

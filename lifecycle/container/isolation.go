@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -83,10 +81,7 @@ func (i isolation) apply(config *container.Config, host *container.HostConfig, l
 		return nil
 	}
 	l[labelEgress] = string(i.mode)
-	host.Sysctls = map[string]string{}
-	if i.remote || hasIPv6() {
-		host.Sysctls["net.ipv6.conf.all.disable_ipv6"] = "1"
-	}
+	host.Sysctls = i.ipv6()
 	host.Mounts = append(host.Mounts, i.mounts...)
 	if i.mode == egress.AllowAll {
 		l[labelNetwork] = egressNetwork
@@ -99,6 +94,8 @@ func (i isolation) apply(config *container.Config, host *container.HostConfig, l
 	host.DNSOptions = []string{"timeout:2", "attempts:2"}
 	if i.network == "" {
 		host.NetworkMode = "none"
+		// With a network, the engine adds this line.
+		host.ExtraHosts = []string{hostname + ":127.0.0.1"}
 		host.Sysctls["net.ipv4.ip_unprivileged_port_start"] = "0"
 		config.Cmd = []string{"proxy"}
 		return nil
@@ -111,16 +108,6 @@ func (i isolation) apply(config *container.Config, host *container.HostConfig, l
 	return &network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{
 		i.network: {IPAMConfig: &network.EndpointIPAMConfig{IPv4Address: i.agent}},
 	}}
-}
-
-// hasIPv6 reports whether the kernel has the setting that disables IPv6. The kernel
-// is that of the engine on Linux only.
-func hasIPv6() bool {
-	if runtime.GOOS != "linux" {
-		return true
-	}
-	_, err := os.Stat("/proc/sys/net/ipv6/conf/all/disable_ipv6")
-	return err == nil
 }
 
 // hasNoNetwork reports whether a sandbox reaches its proxy by sockets.
