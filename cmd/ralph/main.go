@@ -17,6 +17,7 @@ var version string
 
 func main() {
 	guest.SetUmask()
+	guest.SetDefaults()
 	guest.EnterSubdir()
 	if err := guest.AwaitInit(context.Background()); err != nil {
 		hint.Print(os.Stderr, err)

@@ -60,6 +60,7 @@ func (d dispatch) run(ctx context.Context, s streams, file envFile) error {
 	if env[keepAgentEnv] != "1" {
 		delete(env, "SSH_AUTH_SOCK")
 	}
+	completeEnv(env)
 	env["PATH"] = searchPath(programDir(home), home, env["PATH"])
 	return execute(d.command, env)
 }
