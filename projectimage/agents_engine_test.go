@@ -104,6 +104,11 @@ func TestEngineUserOnAnyBase(t *testing.T) {
 			"agent\n/home/agent",
 		},
 		{
+			"user directories elsewhere", "ENV XDG_CACHE_HOME=/srv/cache XDG_CONFIG_HOME= XDG_STATE_HOME=state",
+			`for dir in "$XDG_CACHE_HOME" "$XDG_CONFIG_HOME" "$XDG_DATA_HOME" "$XDG_STATE_HOME"; do mkdir "$dir/mine"; stat -c '%U %n' "$dir"; done`,
+			"agent /home/agent/.cache\nagent /home/agent/.config\nagent /home/agent/.local/share\nagent /home/agent/.local/state",
+		},
+		{
 			"something is called ralph", `RUN mkdir /usr/local/bin/ralph`,
 			`readlink /usr/local/bin/ralph`,
 			"/opt/ralph/bin/ralph",
