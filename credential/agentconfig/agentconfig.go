@@ -46,14 +46,19 @@ type file struct {
 // environment can name. Unreadable files are an error.
 func Collect(agent, home string, lookup func(string) (string, bool)) (*Files, error) {
 	found := &Files{}
+	dirs := map[string]string{}
 	for _, f := range folders(agent) {
 		dir := f.on(home, lookup)
 		if dir == "" {
 			continue
 		}
+		dirs[dir] = f.path
 		if err := found.add(agent, f, dir); err != nil {
 			return nil, hint.Wrap(fmt.Errorf("reading your settings of %s: %w", agent, err), "make them readable, or do not copy them with --no-host-config")
 		}
+	}
+	if err := found.adaptHooks(home, dirs); err != nil {
+		return nil, fmt.Errorf("adapting your hooks of %s: %w", agent, err)
 	}
 	return found, nil
 }

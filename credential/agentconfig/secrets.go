@@ -96,11 +96,15 @@ func (s *scrubber) json(content []byte) ([]byte, error) {
 	if dec.More() {
 		return nil, errors.New("unexpected data after the document")
 	}
+	return marshalJSON(s.scrub("", document))
+}
+
+func marshalJSON(document any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	err := enc.Encode(s.scrub("", document))
+	err := enc.Encode(document)
 	return out.Bytes(), err
 }
 
