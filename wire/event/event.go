@@ -6,7 +6,7 @@ package event
 import "time"
 
 // Event is one thing that an agent reports: [Text], [Tool], [ToolResult], [Model], [Usage],
-// [RateLimit], [Retry], [KeyRefused], [Complaint], [Result] or [Resumed].
+// [RateLimit], [Retry], [KeyRefused], [Complaint], [Denied], [HookFailed], [Result] or [Resumed].
 type Event interface{ event() }
 
 // Text is output of the agent or of its commands, displayed unchanged.
@@ -72,6 +72,16 @@ type KeyRefused struct{ Text string }
 // Complaint is an error message of the agent. The last one explains a failed run.
 type Complaint struct{ Text string }
 
+// Denied reports that the agent's settings denied tool calls of the run, before its [Result].
+type Denied struct {
+	Calls int    // that were denied
+	All   bool   // the agent could do nothing
+	Text  string // the reason of the last one, one line
+}
+
+// HookFailed reports a hook of the agent's settings that failed without denying anything.
+type HookFailed struct{ Text string }
+
 // Result is the end of a run.
 type Result struct {
 	// Failed reports that the agent failed, or that the prompt did not reach the
@@ -97,5 +107,7 @@ func (RateLimit) event()  {}
 func (Retry) event()      {}
 func (KeyRefused) event() {}
 func (Complaint) event()  {}
+func (Denied) event()     {}
+func (HookFailed) event() {}
 func (Result) event()     {}
 func (Resumed) event()    {}

@@ -25,6 +25,7 @@ type claude struct {
 	// messages holds the usage of each response. A response has several events, each with
 	// the usage of the whole response.
 	messages map[string]event.Tokens
+	denials  claudeDenials
 }
 
 // claudeEvent is an event. Fields are raw where versions of claude differ in type.
@@ -44,6 +45,7 @@ func (c *claude) line(line []byte) []event.Event {
 	switch e.Type {
 	case "assistant":
 		events := append(c.work(), c.answer(e.Message)...)
+		c.denials.count(events)
 		if scalar(e.Error) == claudeNoKey {
 			events = append(events, event.KeyRefused{Text: lastText(events)})
 		}
@@ -52,12 +54,19 @@ func (c *claude) line(line []byte) []event.Event {
 		switch scalar(e.Subtype) {
 		case "api_retry":
 			return claudeRetry(line)
+		case "hook_response":
+			return claudeHookFailed(line)
+		case "informational":
+			return c.denials.informational(line)
 		case "init":
+			c.denials.session(line)
 			return modelEvents(text(e.Model))
 		}
 		return nil
 	case "user":
-		return append(claudeToolResults(e.Message), claudeComplaint(e.Message)...)
+		results := claudeToolResults(e.Message)
+		c.denials.count(results)
+		return append(results, claudeComplaint(e.Message)...)
 	case "rate_limit_event":
 		return claudeLimit(line)
 	case "result":
@@ -279,6 +288,7 @@ func (c *claude) claudeResult(line []byte) []event.Event {
 	if result.Failed {
 		events = append(events, limitEvents(result.Text)...)
 	}
+	events = append(events, c.denials.events(fields["permission_denials"])...)
 	return append(events, c.result(result))
 }
 
