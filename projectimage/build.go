@@ -190,11 +190,9 @@ func (e exactFS) Walk(ctx context.Context, target string, visit fs.WalkDirFunc) 
 
 // buildAuth provides registry credentials for further images of a Dockerfile.
 func (b *Builder) buildAuth() session.Attachable {
-	auth := b.Auth
-	if auth == nil {
-		auth = func(context.Context, string, []string, authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
-			return types.AuthConfig{}, nil
-		}
+	auth := func(ctx context.Context, host string, scopes []string, check authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
+		found, _, err := b.credentials(ctx, host, scopes, check)
+		return found, err
 	}
 	return authprovider.NewDockerAuthProvider(authprovider.DockerAuthProviderConfig{AuthConfigProvider: auth})
 }

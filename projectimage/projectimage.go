@@ -68,12 +68,13 @@ type Image struct {
 
 // Builder ensures images on one engine.
 type Builder struct {
-	Engine    Engine
-	Auth      Credentials // nil: pull without credentials
-	Progress  Progress
-	ProxyArgs map[string]*string // proxy variables for the build steps; nil values are omitted
-	Secrets   []Secret           // for RUN --mount=type=secret
-	LockDir   string             // directory for locks and records
+	Engine     Engine
+	Auth       Credentials // nil: pull without credentials
+	ConfigFile string      // Docker's, which names the credential helpers, for messages
+	Progress   Progress
+	ProxyArgs  map[string]*string // proxy variables for the build steps; nil values are omitted
+	Secrets    []Secret           // for RUN --mount=type=secret
+	LockDir    string             // directory for locks and records
 }
 
 // Ensure returns the image of a request, and builds or pulls it if it is missing. An existing

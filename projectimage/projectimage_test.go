@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/cli/cli/config/types"
@@ -138,14 +141,67 @@ func TestPullCredentials(t *testing.T) {
 			assert.NilError(t, b.pull(t.Context(), tc.ref, ""))
 		})
 	}
-	t.Run("broken helper", func(t *testing.T) {
-		b, engine, _ := newFake(t, nil)
+}
+
+// What "docker pull" can do without a helper for credentials works here, too.
+func TestPullWithoutCredentialHelper(t *testing.T) {
+	missing := errors.New(`error getting credentials - err: exec: "docker-credential-desktop.exe": executable file not found in $PATH`)
+	for _, tc := range []struct {
+		name   string
+		helper func() (types.AuthConfig, error)
+		user   string
+		said   []string
+	}{
+		{"missing", func() (types.AuthConfig, error) { return types.AuthConfig{}, missing }, "", []string{
+			"Warning: continuing without credentials: reading the credentials for registry registry-1.docker.io: " + missing.Error() + "\n",
+		}},
+		{"half an answer", func() (types.AuthConfig, error) { return types.AuthConfig{Username: "me"}, errors.New("not JSON") }, "", []string{"not JSON"}},
+		{"slow", func() (types.AuthConfig, error) {
+			time.Sleep(5 * time.Second)
+			return types.AuthConfig{Username: "me"}, nil
+		}, "me", []string{
+			"Waiting for the credentials of registry registry-1.docker.io (credential helper in /home/me/.docker/config.json)\n",
+		}},
+		{"hanging", func() (types.AuthConfig, error) { time.Sleep(time.Hour); return types.AuthConfig{}, nil }, "", []string{
+			"Waiting for the credentials", "no answer from the credential helper for 30s",
+		}},
+		{"no login", func() (types.AuthConfig, error) { return types.AuthConfig{}, nil }, "", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b, engine, out := newFake(t, map[string]string{})
+				b.ConfigFile = "/home/me/.docker/config.json"
+				b.Auth = func(context.Context, string, []string, authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
+					return tc.helper()
+				}
+				engine.pull = func(_ string, options client.ImagePullOptions) (string, error) {
+					if tc.user == "" {
+						assert.Equal(t, options.RegistryAuth, "")
+						return "", nil
+					}
+					auth, err := authconfig.Decode(options.RegistryAuth)
+					assert.NilError(t, err)
+					assert.Equal(t, auth.Username, tc.user)
+					return "", nil
+				}
+				assert.NilError(t, b.pull(t.Context(), "mine", ""))
+				for _, want := range tc.said {
+					assert.Assert(t, cmp.Contains(out.String(), want))
+				}
+				assert.Equal(t, out.String() == "", len(tc.said) == 0)
+				time.Sleep(2 * time.Hour) // until the helper has ended
+			})
+		})
+	}
+	t.Run("needed", func(t *testing.T) {
+		b, _, _ := newFake(t, nil)
+		b.ConfigFile = "/home/me/.docker/config.json"
 		b.Auth = func(context.Context, string, []string, authprovider.ExpireCachedAuthCheck) (types.AuthConfig, error) {
-			return types.AuthConfig{}, errors.New("helper is gone")
+			return types.AuthConfig{}, missing
 		}
 		_, err := b.Ensure(t.Context(), Request{Image: "mine"})
-		assert.ErrorContains(t, err, "reading the credentials for registry registry-1.docker.io: helper is gone")
-		assert.DeepEqual(t, engine.calls, []string{"inspect mine"})
+		assert.ErrorContains(t, err, "cannot be pulled: pull access denied")
+		assert.Assert(t, cmp.Contains(strings.Join(hint.Of(err), "\n"), "credsStore and credHelpers in /home/me/.docker/config.json"))
 	})
 }
 

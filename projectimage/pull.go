@@ -7,9 +7,6 @@ import (
 
 	"github.com/containerd/platforms"
 	"github.com/distribution/reference"
-	"github.com/moby/buildkit/session/auth/authprovider"
-	"github.com/moby/moby/api/pkg/authconfig"
-	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 	"github.com/moby/moby/client/pkg/jsonmessage"
 
@@ -115,7 +112,7 @@ func (b *Builder) pull(ctx context.Context, ref, platform string) error {
 	if err != nil {
 		return fmt.Errorf("invalid image name %q: %w", ref, err)
 	}
-	auth, err := b.registryAuth(ctx, reference.Domain(named))
+	auth, problem, err := b.registryAuth(ctx, reference.Domain(named))
 	if err != nil {
 		return err
 	}
@@ -129,29 +126,13 @@ func (b *Builder) pull(ctx context.Context, ref, platform string) error {
 	}
 	response, err := b.Engine.ImagePull(ctx, reference.FamiliarString(named), options)
 	if err != nil {
+		if hints := hint.Of(problem); len(hints) > 0 && ctx.Err() == nil {
+			return hint.Wrap(err, "%s", hints[0])
+		}
 		return canceledOr(ctx, err)
 	}
 	defer func() { _ = response.Close() }()
 	return canceledOr(ctx, b.Progress.showPull(response))
-}
-
-// registryAuth returns the encoded credentials for a registry, "" for none.
-func (b *Builder) registryAuth(ctx context.Context, host string) (string, error) {
-	if b.Auth == nil {
-		return "", nil
-	}
-	if host == "docker.io" {
-		host = authprovider.DockerHubRegistryHost
-	}
-	credentials, err := b.Auth(ctx, host, nil, nil)
-	if err != nil {
-		return "", fmt.Errorf("reading the credentials for registry %s: %w", host, err)
-	}
-	encoded, err := authconfig.Encode(registry.AuthConfig(credentials))
-	if err != nil {
-		return "", fmt.Errorf("encoding the credentials for registry %s: %w", host, err)
-	}
-	return encoded, nil
 }
 
 // showPull displays a pull, and returns its error.

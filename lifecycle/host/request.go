@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -30,10 +31,11 @@ func ImageRequest(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective
 // Builder returns a builder of images on an engine.
 func (h Host) Builder(api API) *projectimage.Builder {
 	return &projectimage.Builder{
-		Engine:    api,
-		Auth:      h.Credentials,
-		Progress:  h.Progress,
-		ProxyArgs: h.ProxyArgs(api.DaemonHost()),
-		LockDir:   h.LockDir(),
+		Engine:     api,
+		Auth:       h.Credentials,
+		ConfigFile: filepath.Join(filepath.Dir(h.StateDir), "config.json"),
+		Progress:   h.Progress,
+		ProxyArgs:  h.ProxyArgs(api.DaemonHost()),
+		LockDir:    h.LockDir(),
 	}
 }
