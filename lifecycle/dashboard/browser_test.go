@@ -279,6 +279,28 @@ func TestPageShowsHostileTextAsText(t *testing.T) {
 	}
 }
 
+// Names in events that are properties of every object in JavaScript.
+func TestPageShowsNamesOfObjectProperties(t *testing.T) {
+	for _, name := range []string{"constructor", "__proto__", "toString"} {
+		d := newDemo(t)
+		l := d.newLog("main", time.Now().Add(-time.Hour))
+		d.running = l.loop.ID
+		l.emit(0, &runlog.LoopStart{Mode: name, Agent: name})
+		l.emit(0, &runlog.RunStart{N: 1})
+		l.emit(0, &runlog.TaskChange{N: 1, ID: name, Title: name, Status: name})
+		l.emit(0, &runlog.TaskChange{N: 1, ID: "shown", Status: "open"})
+		l.emit(0, &runlog.LimitNear{N: 1, Name: name, Used: 1, Limit: 2})
+		l.emit(0, &runlog.State{N: 1, State: runlog.LoopState(name)})
+		l.save(runlog.Now{N: 1, State: runlog.LoopState(name)})
+		for source, address := range map[string]string{"served": serve(t, d.source()), "report": reportFile(t, d.source())} {
+			b := openTab(t, address, looks()[0])
+			b.wait("document.querySelectorAll('#board .task').length === 1")
+			b.wait(fmt.Sprintf("document.getElementById('head').innerText.includes('%s: 1 of 2 used')", name))
+			assert.Check(t, is.Equal(eval[string](b, "document.querySelector('#head .badge').className"), "badge running"), "%s, %s", source, name)
+		}
+	}
+}
+
 func TestPageAsksForAToken(t *testing.T) {
 	d := newDemo(t)
 	d.fill()

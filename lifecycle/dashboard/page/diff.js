@@ -26,7 +26,7 @@ function files(text) {
   return found;
 }
 
-const styles = {'+': 'added', '-': 'removed', '@': 'hunk'};
+const styles = new Map([['+', 'added'], ['-', 'removed'], ['@', 'hunk']]);
 
 // diffView shows the changes of a run.
 export function diffView(d) {
@@ -37,7 +37,7 @@ export function diffView(d) {
     left -= shown.length;
     return h('details', {class: 'file', open: all.length <= 20},
       h('summary', {}, h('code', {}, file.name), h('span', {class: 'added'}, `+${file.added}`), h('span', {class: 'removed'}, `−${file.removed}`)),
-      h('pre', {tabindex: 0, 'aria-label': `Changes of ${file.name}`}, shown.map((line) => h('span', {class: styles[line[0]]}, `${line}\n`))));
+      h('pre', {tabindex: 0, 'aria-label': `Changes of ${file.name}`}, shown.map((line) => h('span', {class: styles.get(line[0])}, `${line}\n`))));
   });
   const note = d.truncated || left <= 0 ? ' The end is not shown: it is too long.' : '';
   return h('div', {class: 'diff'},

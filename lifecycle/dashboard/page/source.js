@@ -2,6 +2,7 @@
 
 const embedded = document.getElementById('data');
 const report = embedded && JSON.parse(embedded.textContent);
+const loops = new Map(Object.entries(report?.loops ?? {}));
 
 // live is false in a report.
 export const live = !report;
@@ -73,7 +74,7 @@ async function read(body, on) {
 
 function tell(key, on) {
   on('state', report.state);
-  const found = report.loops[key];
+  const found = loops.get(key);
   if (!found) return;
   on('backlog', found.backlog);
   on('events', found.events ?? []);
@@ -81,19 +82,19 @@ function tell(key, on) {
   if (found.outputs[last]) on('output', found.outputs[last]);
 }
 
-const missing = (loop, what) => new Error(report.loops[loop]?.omitted ? `The report has no room for this ${what}.` : what === 'diff' ? 'The commits of this run are not on the branch.' : 'This run has no output.');
+const missing = (loop, what) => new Error(loops.get(loop)?.omitted ? `The report has no room for this ${what}.` : what === 'diff' ? 'The commits of this run are not on the branch.' : 'This run has no output.');
 
 // output and diff return those of a run, and search the lines of a loop's output with a text.
 export async function output(loop, run) {
   if (!report) return json('output', {loop, run});
-  const found = report.loops[loop]?.outputs[run];
+  const found = loops.get(loop)?.outputs[run];
   if (!found) throw missing(loop, 'output');
   return found;
 }
 
 export async function diff(loop, run) {
   if (!report) return json('diff', {loop, run});
-  const found = report.loops[loop]?.diffs[run];
+  const found = loops.get(loop)?.diffs[run];
   if (!found) throw missing(loop, 'diff');
   return found;
 }
@@ -101,7 +102,7 @@ export async function diff(loop, run) {
 export async function search(loop, q, signal) {
   if (!report) return json('search', {loop, q}, signal);
   const found = [];
-  for (const [run, {text}] of Object.entries(report.loops[loop]?.outputs ?? {})) {
+  for (const [run, {text}] of Object.entries(loops.get(loop)?.outputs ?? {})) {
     text.split('\n').forEach((line, i) => { if (found.length < 200 && line.toLowerCase().includes(q.toLowerCase())) found.push({run: Number(run), line: i + 1, text: line.slice(0, 500)}); });
   }
   return found;

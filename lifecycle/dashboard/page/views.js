@@ -2,17 +2,17 @@ import {h, byId, draw, drawList, took, roughly, number, exact, money, when, coun
 import {statuses, board, totals, total, kind} from './model.js';
 import {bars, steps, strip} from './chart.js';
 
-const states = {
-  working: 'Working', checking: 'Checking', rate_limited: 'Waiting for a rate limit', retrying: 'Retrying', waiting: 'Waiting for other loops', ended: 'Ended',
-};
+// Maps, not objects: names in events are an agent's, and an object has a "constructor".
+const states = new Map([
+  ['working', 'Working'], ['checking', 'Checking'], ['rate_limited', 'Waiting for a rate limit'], ['retrying', 'Retrying'], ['waiting', 'Waiting for other loops'],
+]);
+const pauses = new Set(['rate_limited', 'retrying', 'waiting']);
+const limits = new Map([['max_cost_usd', ['Cost', money]], ['max_tokens', ['Tokens', number]], ['max_duration', ['Time', took]]]);
 
 // status says how a loop stands: [kind, words].
 export function status(loop, m) {
   const now = m?.state || loop.now?.state;
-  if (loop.running) {
-    const kinds = {rate_limited: 'waiting', retrying: 'waiting', waiting: 'waiting'};
-    return [kinds[now] ?? 'running', states[now] && now !== 'ended' ? states[now] : 'Running'];
-  }
+  if (loop.running) return [pauses.has(now) ? 'waiting' : 'running', states.get(now) ?? 'Running'];
   if (!loop.ended) return ['failed', 'Not finished'];
   const words = (loop.stop || 'ended').replaceAll('_', ' ');
   return [loop.exit_code === 0 ? 'done' : 'failed', words[0].toUpperCase() + words.slice(1)];
@@ -60,8 +60,7 @@ function doing(loop, m, run, title) {
 }
 
 function near(b) {
-  const names = {max_cost_usd: ['Cost', money], max_tokens: ['Tokens', number], max_duration: ['Time', took]};
-  const [name, format] = names[b.name] ?? [b.name, number];
+  const [name, format] = limits.get(b.name) ?? [b.name, number];
   return `${name}: ${format(b.used)} of ${format(b.limit)} used`;
 }
 
