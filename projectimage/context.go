@@ -14,11 +14,20 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/docker/go-units"
 	"github.com/moby/patternmatcher/ignorefile"
 	"github.com/tonistiigi/fsutil"
 	fstypes "github.com/tonistiigi/fsutil/types"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
+)
+
+// What a build context may have. All of it is read by every command, and an agent can add to it.
+const (
+	maxContext      = 512 << 20 // bytes
+	maxContextFiles = 20_000    // with directories and links
+	maxIgnored      = 1_000     // patterns, which are compared with every file
 )
 
 // readIgnored returns the patterns of files that are not in the context. As in docker build,
@@ -38,6 +47,9 @@ func readIgnored(folder *os.Root, mainRoot string) ([]string, error) {
 		}
 		if err != nil {
 			return nil, refuse(projectPath(mainRoot, name), termsafe.Visible(err.Error()))
+		}
+		if len(patterns) > maxIgnored {
+			return nil, refuse(projectPath(mainRoot, name), fmt.Sprintf("more than %d patterns", maxIgnored))
 		}
 		return patterns, nil
 	}
@@ -62,13 +74,14 @@ func contextFiles(folder *os.Root, ignored []string) (fsutil.FS, error) {
 }
 
 // readContext returns the paths, modes and hashes of a context's files. Times and owners are
-// ignored, as by BuildKit.
-func readContext(ctx context.Context, folder *os.Root, ignored []string) ([]*contextPart, error) {
+// ignored, as by BuildKit. It fails at the first file that exceeds a budget of bytes or of files.
+func readContext(ctx context.Context, folder *os.Root, ignored []string, size int64, count int) ([]*contextPart, error) {
 	files, err := contextFiles(folder, ignored)
 	if err != nil {
 		return nil, err
 	}
 	var parts []*contextPart
+	read := int64(0)
 	err = files.Walk(ctx, "", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -77,13 +90,29 @@ func readContext(ctx context.Context, folder *os.Root, ignored []string) ([]*con
 		if err != nil {
 			return err
 		}
-		parts = append(parts, part)
-		if part.mode.IsRegular() {
-			part.sum, err = hashFile(ctx, folder, path)
+		if len(parts) == count {
+			return largeContext(part.path, fmt.Sprintf("%d files", count))
 		}
+		parts = append(parts, part)
+		if !part.mode.IsRegular() {
+			return nil
+		}
+		left := size - read
+		if part.size <= left {
+			part.size, part.sum, err = hashFile(ctx, folder, path, left)
+		}
+		if part.size > left {
+			return largeContext(part.path, units.BytesSize(float64(size)))
+		}
+		read += part.size
 		return err
 	})
 	return parts, err
+}
+
+func largeContext(path, budget string) error {
+	return hint.Wrap(fmt.Errorf("more than %s, with %s", budget, termsafe.Visible(path)),
+		"exclude what the build does not need in %s", projectFolder+"/.dockerignore")
 }
 
 // contextPart is a file, directory or link in a context.
@@ -92,6 +121,7 @@ type contextPart struct {
 	mode fs.FileMode
 	link string // target of a symbolic link
 	same string // an earlier file that this one is a hard link to; depends on the walk
+	size int64  // of a file
 	sum  []byte // of a file's content
 }
 
@@ -106,7 +136,7 @@ func newContextPart(path string, entry fs.DirEntry) (*contextPart, error) {
 	}
 	part := &contextPart{path: filepath.ToSlash(path), mode: fs.FileMode(stat.Mode)}
 	if part.mode.IsRegular() {
-		part.same = filepath.ToSlash(stat.Linkname)
+		part.same, part.size = filepath.ToSlash(stat.Linkname), stat.Size
 	} else {
 		part.link = stat.Linkname
 	}
@@ -189,30 +219,35 @@ func (v verifiedFS) Open(path string) (io.ReadCloser, error) {
 type verifiedFile struct {
 	io.ReadCloser
 	part *contextPart
+	read int64
 	sum  hash.Hash
 }
 
 func (f *verifiedFile) Read(p []byte) (int, error) {
 	n, err := f.ReadCloser.Read(p)
 	_, _ = f.sum.Write(p[:n])
+	if f.read += int64(n); f.read > f.part.size {
+		return 0, &changedError{f.part.path}
+	}
 	if errors.Is(err, io.EOF) && !bytes.Equal(f.sum.Sum(nil), f.part.sum) {
 		err = &changedError{f.part.path}
 	}
 	return n, err
 }
 
-// hashFile returns the SHA-256 of a file, which may have become a named pipe since.
-func hashFile(ctx context.Context, folder *os.Root, path string) ([]byte, error) {
+// hashFile returns the size and the SHA-256 of a file, which may have become a named pipe since, or
+// grown: it reads one byte more than limit at most.
+func hashFile(ctx context.Context, folder *os.Root, path string, limit int64) (int64, []byte, error) {
 	f, err := folder.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	defer func() { _ = f.Close() }()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, cmp.Or(err, fmt.Errorf("%q is not a regular file", path))
+		return 0, nil, cmp.Or(err, fmt.Errorf("%q is not a regular file", path))
 	}
 	sum := sha256.New()
 	defer context.AfterFunc(ctx, func() { _ = f.Close() })()
-	_, err = io.Copy(sum, f)
-	return sum.Sum(nil), canceledOr(ctx, err)
+	size, err := io.Copy(sum, io.LimitReader(f, limit+1))
+	return size, sum.Sum(nil), canceledOr(ctx, err)
 }

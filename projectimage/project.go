@@ -145,7 +145,7 @@ func (p *Project) complete(ctx context.Context, folder *os.Root) (err error) {
 	if p.ignored, err = readIgnored(folder, p.Root); err != nil {
 		return err
 	}
-	if p.files, err = readContext(ctx, folder, p.ignored); err != nil {
+	if p.files, err = readContext(ctx, folder, p.ignored, maxContext, maxContextFiles); err != nil {
 		return fmt.Errorf("reading the build context of %s: %w", p.File, err)
 	}
 	return nil

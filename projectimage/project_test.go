@@ -15,6 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 const plainLayer = "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\nUSER root\nRUN true\nUSER agent\n"
@@ -150,6 +152,50 @@ func TestFindProjectRefusesFolder(t *testing.T) {
 	})
 }
 
+func TestBuildContextIsBounded(t *testing.T) {
+	for _, tc := range []struct {
+		name, want string
+		make       func(t *testing.T, root string)
+	}{
+		{"sparse file", "more than 512MiB, with tools/big", func(t *testing.T, root string) {
+			writeFile(t, projectPath(root, "tools/big"), "")
+			assert.NilError(t, os.Truncate(projectPath(root, "tools/big"), 1<<42))
+		}},
+		{"sparse file, not sent", "", func(t *testing.T, root string) {
+			writeFile(t, projectPath(root, "big"), "")
+			assert.NilError(t, os.Truncate(projectPath(root, "big"), 1<<42))
+			writeFile(t, projectPath(root, ".dockerignore"), "big\n")
+		}},
+		{"patterns", ".dockerignore: more than 1000 patterns", func(t *testing.T, root string) {
+			writeFile(t, projectPath(root, ".dockerignore"), strings.Repeat("x\n", maxIgnored+1))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			root := newProject(t, map[string]string{sandboxDockerfile: "ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n"})
+			tc.make(t, root)
+			_, _, err := FindProject(t.Context(), root)
+			if tc.want == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tc.want)
+			}
+		})
+	}
+	t.Run("number and sum", func(t *testing.T) {
+		root := newProject(t, map[string]string{"a": "aaa", "b": "bbb", "c": "ccc"})
+		folder, err := openProjectFolder(root)
+		assert.NilError(t, err)
+		defer func() { _ = folder.Close() }()
+		_, err = readContext(t.Context(), folder, nil, 9, 3)
+		assert.NilError(t, err)
+		_, err = readContext(t.Context(), folder, nil, 8, 3)
+		assert.Error(t, err, "more than 8B, with c")
+		assert.DeepEqual(t, hint.Of(err), []string{"exclude what the build does not need in .agent-loop/.dockerignore"})
+		_, err = readContext(t.Context(), folder, nil, 9, 2)
+		assert.Error(t, err, "more than 2 files, with c")
+	})
+}
+
 func TestFindProjectFollowsLinksInItsFolder(t *testing.T) {
 	root := newProject(t, map[string]string{"lists/common": "jq\n"})
 	assert.NilError(t, os.Symlink("lists/common", projectPath(root, dependenciesFile)))
@@ -237,6 +283,9 @@ func TestOnlyWhatWasReadIsSent(t *testing.T) {
 		{"more content", "tools/a changed during the build", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/a"), "AA") }},
 		{"mode", "tools/a changed during the build", func(t *testing.T, root string) { assert.NilError(t, os.Chmod(projectPath(root, "tools/a"), 0o755)) }},
 		{"new file", "tools/new changed during the build", func(t *testing.T, root string) { writeFile(t, projectPath(root, "tools/new"), "") }},
+		{"much larger", "tools/a changed during the build", func(t *testing.T, root string) {
+			assert.NilError(t, os.Truncate(projectPath(root, "tools/a"), 1<<42))
+		}},
 		{"hard link to other content", "tools/b changed during the build", func(t *testing.T, root string) {
 			assert.NilError(t, os.Remove(projectPath(root, "tools/b")))
 			assert.NilError(t, os.Link(projectPath(root, "tools/a"), projectPath(root, "tools/b")))
