@@ -114,6 +114,7 @@ func agentSpec(req Request) (buildSpec, error) {
 		labels: map[string]string{
 			labelAgent:     req.Agent,
 			labelBase:      base,
+			labelDigest:    agentDigest(base, dockerfile),
 			labelCreatedBy: createdBy,
 		},
 	}, nil

@@ -36,6 +36,7 @@ func TestEngineShellImage(t *testing.T) {
 			"io.github.docker-ralph.base":       e.base,
 			"io.github.docker-ralph.base-id":    upstream.ID,
 			"io.github.docker-ralph.created-by": "docker-ralph",
+			"io.github.docker-ralph.digest":     specOfTest(t, req).labels[labelDigest],
 			"io.github.docker-ralph.kind":       "agent",
 		})
 		assert.Equal(t, e.run(t, first.Ref, `

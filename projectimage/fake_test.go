@@ -3,6 +3,7 @@ package projectimage
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ import (
 type fakeEngine struct {
 	mu     sync.Mutex
 	images map[string]string // reference → ID
+	labels map[string]string // of every image
 	calls  []string
 
 	inspectErr error
@@ -57,7 +59,12 @@ func (f *fakeEngine) ImageInspect(ctx context.Context, ref string, _ ...client.I
 	if !ok {
 		return client.ImageInspectResult{}, fmt.Errorf("no such image %s: %w", ref, errdefs.ErrNotFound)
 	}
-	return client.ImageInspectResult{InspectResponse: image.InspectResponse{ID: id}}, nil
+	var result client.ImageInspectResult
+	answer, err := json.Marshal(map[string]any{"Id": id, "Config": map[string]any{"Labels": f.labels}})
+	if err == nil {
+		err = json.Unmarshal(answer, &result.InspectResponse)
+	}
+	return result, err
 }
 
 func (f *fakeEngine) ImagePull(_ context.Context, ref string, options client.ImagePullOptions) (client.ImagePullResponse, error) {

@@ -7,6 +7,7 @@ const (
 	labelKind      = labelPrefix + "kind"
 	labelAgent     = labelPrefix + "agent"
 	labelProject   = labelPrefix + "project"
+	labelDigest    = labelPrefix + "digest"  // of all that the image is built from
 	labelBase      = labelPrefix + "base"    // reference of the image below
 	labelBaseID    = labelPrefix + "base-id" // ID of that image at the time
 

@@ -26,6 +26,7 @@ func projectSpec(agent buildSpec, req Request) buildSpec {
 			labelAgent:     req.Agent,
 			labelProject:   projectName(p.Root),
 			labelBase:      agent.tag,
+			labelDigest:    projectDigest(agent.labels[labelDigest], *p),
 		},
 	}
 	if len(p.Packages) == 0 {
@@ -100,10 +101,15 @@ func (b *Builder) lookupLayer(ctx context.Context, spec buildSpec) (_ Image, fou
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) { layer, found, err = b.inspect(groupCtx, spec.tag); return err })
 	group.Go(func() (err error) { base, hasBase, err = b.lookup(groupCtx, spec.base); return err })
-	if err := group.Wait(); err != nil || !found || hasBase && base.ID != imageLabel(layer, labelBaseID) {
+	if err := group.Wait(); err != nil || !found || !spec.builtAs(layer) || hasBase && base.ID != imageLabel(layer, labelBaseID) {
 		return Image{}, false, err
 	}
 	return Image{Ref: spec.tag, ID: layer.ID}, true, nil
+}
+
+// builtAs reports whether an image was built from the content of spec.
+func (s buildSpec) builtAs(image client.ImageInspectResult) bool {
+	return imageLabel(image, labelDigest) == s.labels[labelDigest]
 }
 
 func imageLabel(image client.ImageInspectResult, name string) string {

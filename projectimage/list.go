@@ -28,6 +28,7 @@ type Stored struct {
 	Project string   // as in the tag; empty for an agent image
 	Base    string   // reference of the image below
 	BaseID  string   // ID of that image at the time; empty if unknown
+	Digest  string   // of all that it was built from; empty if unknown
 	Created time.Time
 	Size    int64    // bytes, with shared layers
 	UsedBy  []string // containers of it, or of an image with the user added to it; sorted
@@ -158,6 +159,7 @@ func newStored(summary image.Summary) Stored {
 		Project: summary.Labels[labelProject],
 		Base:    summary.Labels[labelBase],
 		BaseID:  summary.Labels[labelBaseID],
+		Digest:  summary.Labels[labelDigest],
 		Created: time.Unix(summary.Created, 0),
 		Size:    summary.Size,
 	}

@@ -87,7 +87,7 @@ func (b *Builder) ensureShared(ctx context.Context, agent buildSpec, req Request
 		if release, err = b.share(ctx, agent.tag); err != nil {
 			return Image{}, nil, err
 		}
-		current, found, err := b.lookup(ctx, agent.tag)
+		current, found, err := b.lookupBuilt(ctx, agent)
 		if err == nil && found {
 			current.Built = image.Built
 			return current, release, nil

@@ -62,8 +62,12 @@ func (b *Builder) Plan(ctx context.Context, req Request, all []Stored) (Plan, er
 	plan := Plan{Ref: agent.tag, Kind: kindAgent, Agent: req.Agent, Base: agent.base}
 	if req.Project == nil {
 		image, found := tagged(all, agent.tag)
-		if !found {
+		switch {
+		case !found:
 			plan.Change, plan.Why = ChangeBuild, "not built yet"
+			return plan, nil
+		case !image.builtAs(agent):
+			plan.Change, plan.Why = ChangeBuild, whyOtherDigest
 			return plan, nil
 		}
 		return plan, b.upToDate(ctx, &plan, image)
@@ -73,6 +77,10 @@ func (b *Builder) Plan(ctx context.Context, req Request, all []Stored) (Plan, er
 	layer, found := tagged(all, spec.tag)
 	if !found {
 		plan.Change, plan.Why = ChangeBuild, whyRebuild(all, agent, spec)
+		return plan, nil
+	}
+	if !layer.builtAs(spec) {
+		plan.Change, plan.Why = ChangeBuild, whyOtherDigest
 		return plan, nil
 	}
 	image, found := tagged(all, agent.tag)
@@ -111,7 +119,7 @@ func (b *Builder) BaseChanged(ctx context.Context, req Request) (bool, error) {
 		return false, err
 	}
 	image, found, err := b.inspect(ctx, spec.tag)
-	if err != nil || !found {
+	if err != nil || !found || !spec.builtAs(image) {
 		return false, err
 	}
 	return b.baseChanged(ctx, spec.base, imageLabel(image, labelBaseID))
@@ -164,6 +172,12 @@ func lastLayer(all []Stored, spec buildSpec) (last Stored, found bool) {
 	}
 	return last, found
 }
+
+// whyOtherDigest is the reason to rebuild an image that has only its tag in common.
+const whyOtherDigest = "image with this tag was built from something else"
+
+// builtAs reports whether an image was built from the content of spec.
+func (s Stored) builtAs(spec buildSpec) bool { return s.Digest == spec.labels[labelDigest] }
 
 func tagged(all []Stored, tag string) (Stored, bool) {
 	i := slices.IndexFunc(all, func(s Stored) bool { return slices.Contains(s.Tags, tag) })

@@ -19,13 +19,16 @@ func TestPlan(t *testing.T) {
 		return needs
 	}
 	agent := func(base, baseID string) Stored {
-		return Stored{ID: "sha256:a" + base, Kind: kindAgent, Agent: "shell", Base: base, BaseID: baseID, Tags: tags(Request{Agent: "shell", Base: base})}
+		req := Request{Agent: "shell", Base: base}
+		return Stored{
+			ID: "sha256:a" + base, Kind: kindAgent, Agent: "shell", Base: base, BaseID: baseID, Tags: tags(req), Digest: specOfTest(t, req).labels[labelDigest],
+		}
 	}
 	layer := func(req Request, age time.Duration) Stored {
 		needs := tags(req)
 		return Stored{
 			ID: "sha256:l", Kind: kindProject, Agent: req.Agent, Project: "shop", Tags: needs[1:],
-			Base: needs[0], BaseID: "sha256:adebian:2", Created: time.Now().Add(-age),
+			Base: needs[0], BaseID: "sha256:adebian:2", Digest: specOfTest(t, req).labels[labelDigest], Created: time.Now().Add(-age),
 		}
 	}
 	with := func(change func(*Request)) Request {
@@ -41,6 +44,7 @@ func TestPlan(t *testing.T) {
 	packages := with(func(r *Request) {
 		r.Project = &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/dependencies", Dockerfile: []byte("x"), Packages: []Package{{Name: "jq"}}}
 	})
+	colliding := func(s Stored) Stored { s.Digest = strings.Repeat("0", 64); return s }
 	codex := with(func(r *Request) { r.Agent = "codex" })
 	for _, tc := range []struct {
 		name   string
@@ -57,6 +61,8 @@ func TestPlan(t *testing.T) {
 			why: `base image debian:2 has changed: use it with "docker ralph image build"`,
 		},
 		{name: "agent, base gone", req: with(func(r *Request) { r.Base, r.Project = "gone:1", nil }), stored: []Stored{agent("gone:1", "sha256:1")}, change: ChangeNone, why: "up to date"},
+		{name: "agent, another digest", req: alone, stored: []Stored{colliding(agent("debian:2", "sha256:2"))}, change: ChangeBuild, why: "image with this tag was built from something else"},
+		{name: "project, another digest", req: now, stored: []Stored{colliding(layer(now, 0))}, change: ChangeBuild, why: "image with this tag was built from something else"},
 		{name: "project, nothing built", req: now, change: ChangeBuild, why: "not built yet"},
 		{name: "project, agent built", req: now, stored: []Stored{agent("debian:2", "sha256:2")}, change: ChangeBuild, why: "not built yet"},
 		{name: "project, built for another agent", req: now, stored: []Stored{layer(codex, 0)}, change: ChangeBuild, why: "not built yet"},

@@ -114,14 +114,15 @@ func specOf(req Request) (buildSpec, error) {
 	}
 	// On most engines, a tag has one platform.
 	spec.platform = platforms.Format(platforms.Normalize(platform))
-	spec.tag = agentTag(req.Agent, spec.base, slices.Concat(spec.dockerfile, []byte("\x00"+spec.platform)))
+	content := slices.Concat(spec.dockerfile, []byte("\x00"+spec.platform))
+	spec.tag, spec.labels[labelDigest] = agentTag(req.Agent, spec.base, content), agentDigest(spec.base, content)
 	return spec, nil
 }
 
 // ensureBuilt returns an agent image, and builds it if it is missing or req forces it.
 func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) (Image, error) {
 	if !req.force() {
-		if image, found, err := b.lookup(ctx, spec.tag); err != nil || found {
+		if image, found, err := b.lookupBuilt(ctx, spec); err != nil || found {
 			return image, err
 		}
 	}
@@ -132,7 +133,7 @@ func (b *Builder) ensureBuilt(ctx context.Context, spec buildSpec, req Request) 
 	defer unlock()
 	if !req.force() {
 		// The previous holder of the lock may have built it.
-		if image, found, err := b.lookup(ctx, spec.tag); err != nil || found {
+		if image, found, err := b.lookupBuilt(ctx, spec); err != nil || found {
 			return image, err
 		}
 	}
@@ -150,7 +151,7 @@ func (b *Builder) buildOn(ctx context.Context, spec buildSpec, baseID, kind stri
 	if err := b.build(ctx, spec, noCache); err != nil {
 		return Image{}, err
 	}
-	image, found, err := b.lookup(ctx, spec.tag)
+	image, found, err := b.lookupBuilt(ctx, spec)
 	if err == nil && !found {
 		err = removedError(spec.tag)
 	}
@@ -159,6 +160,16 @@ func (b *Builder) buildOn(ctx context.Context, spec buildSpec, baseID, kind stri
 	}
 	image.Built = true
 	return image, err
+}
+
+// lookupBuilt looks up the image of spec. An image of another content can have the same tag,
+// which is only a part of the digest.
+func (b *Builder) lookupBuilt(ctx context.Context, spec buildSpec) (_ Image, found bool, _ error) {
+	image, found, err := b.inspect(ctx, spec.tag)
+	if err != nil || !found || !spec.builtAs(image) {
+		return Image{}, false, err
+	}
+	return Image{Ref: spec.tag, ID: image.ID}, true, nil
 }
 
 // lookup inspects an image; a missing one is not an error.

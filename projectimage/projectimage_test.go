@@ -32,6 +32,7 @@ func TestEnsureExistingCostsOneInspect(t *testing.T) {
 		t.Run(agent, func(t *testing.T) {
 			ref := refOf(t, Request{Agent: agent})
 			b, engine, out := newFake(t, map[string]string{ref: "sha256:1"})
+			engine.labels = specOfTest(t, Request{Agent: agent}).labels
 			got, err := b.Ensure(t.Context(), Request{Agent: agent})
 			assert.NilError(t, err)
 			assert.Equal(t, got, Image{Ref: ref, ID: "sha256:1"})
@@ -41,6 +42,34 @@ func TestEnsureExistingCostsOneInspect(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Assert(t, cmp.Len(locks, 0), "an existing image needs no lock")
 		})
+	}
+}
+
+func specOfTest(t *testing.T, req Request) buildSpec {
+	t.Helper()
+	spec, err := specOf(req)
+	assert.NilError(t, err)
+	if req.Project != nil {
+		return projectSpec(spec, req)
+	}
+	return spec
+}
+
+// A tag has 32 bits of a digest: an image of another repository can have the same one.
+func TestImageOfAnotherDigestIsNotUsed(t *testing.T) {
+	project := &Project{Root: "/src/shop", File: "/src/shop/.agent-loop/Dockerfile.sandbox", Dockerfile: []byte("x"), Approved: true}
+	for name, req := range map[string]Request{
+		"agent":   {Agent: "shell"},
+		"project": {Agent: "shell", Project: project},
+	} {
+		for _, digest := range []string{"", strings.Repeat("0", 64)} {
+			spec := specOfTest(t, req)
+			b, engine, _ := newFake(t, map[string]string{spec.tag: "sha256:hostile", spec.base: "sha256:4", "debian:bookworm-slim": "sha256:5"})
+			engine.labels = map[string]string{labelAgent: "shell", labelBaseID: "sha256:4", labelDigest: digest}
+			var noBuildKit *NoBuildKitError // the fake has none: the build was tried
+			_, err := b.Ensure(t.Context(), req)
+			assert.Check(t, errors.As(err, &noBuildKit), "%s: %v", name, err)
+		}
 	}
 }
 

@@ -51,14 +51,25 @@ func projectName(root string) string {
 // contentHash returns the first 8 hex digits of the SHA-256 over the base
 // reference, one NUL byte, and the Dockerfile. A reference never contains NUL,
 // so different pairs have different input.
-func contentHash(base string, dockerfile []byte) string {
-	return shortHash(base + "\x00" + string(dockerfile))
-}
+func contentHash(base string, dockerfile []byte) string { return agentDigest(base, dockerfile)[:8] }
 
 // shortHash returns the first 8 hex digits of a SHA-256.
-func shortHash(text string) string {
+func shortHash(text string) string { return fullHash(text)[:8] }
+
+// fullHash returns a SHA-256 in hex digits.
+func fullHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:4])
+	return hex.EncodeToString(sum[:])
+}
+
+// agentDigest returns the digest that the tag of an agent image abbreviates.
+func agentDigest(base string, dockerfile []byte) string {
+	return fullHash(base + "\x00" + string(dockerfile))
+}
+
+// projectDigest returns the digest of a project's layer on the agent image with a digest.
+func projectDigest(base string, p Project) string {
+	return fullHash(base + fullHash(string(p.Dockerfile)) + p.contextDigest())
 }
 
 // normalizeBase returns the familiar name of a base image with its tag:

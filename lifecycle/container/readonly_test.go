@@ -150,6 +150,30 @@ func TestConcurrentUserMapping(t *testing.T) {
 	})
 }
 
+// The tag of an image with a user has a part of the digest of its origin only.
+func TestUserMappingOfAnotherImageIsNotUsed(t *testing.T) {
+	t.Parallel()
+	engines.Each(t, func(t *testing.T, e engines.Engine) {
+		t.Parallel()
+		api, image, hostile := e.Client(t), newImage(t, e), newImage(t, e)
+		tag := fmt.Sprintf("docker-ralph/fitted:%.12s-4242-4242-home", strings.TrimPrefix(image, "sha256:"))
+		_, err := api.ImageTag(t.Context(), client.ImageTagOptions{Source: hostile, Target: tag})
+		assert.NilError(t, err)
+
+		users := userimage.Mapper{API: api, StateDir: t.TempDir()}
+		mapped, err := users.Map(t.Context(), image, "4242:4242")
+		assert.NilError(t, err)
+		assert.Assert(t, mapped != hostile)
+		now, err := api.ImageInspect(t.Context(), tag)
+		assert.NilError(t, err)
+		assert.Equal(t, now.ID, mapped)
+		assert.Equal(t, now.Config.Labels["io.github.docker-ralph.origin"], image)
+		again, err := users.Map(t.Context(), image, "4242:4242")
+		assert.NilError(t, err)
+		assert.Equal(t, again, mapped)
+	})
+}
+
 // newImage creates an image of this test only.
 func newImage(t *testing.T, e engines.Engine) string {
 	t.Helper()

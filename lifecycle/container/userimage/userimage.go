@@ -48,13 +48,13 @@ func (m Mapper) Map(ctx context.Context, image, user string) (string, error) {
 	}
 	tag := fmt.Sprintf("docker-ralph/fitted:%.12s-%s-%s-home", digest, uid, gid)
 	mapped, err := m.API.ImageInspect(ctx, tag)
-	if err == nil {
+	switch {
+	case err == nil && isFrom(mapped, res.ID):
 		return mapped.ID, nil
-	}
-	if !errdefs.IsNotFound(err) {
+	case err != nil && !errdefs.IsNotFound(err):
 		return "", fmt.Errorf("inspecting the image %s: %w", tag, err)
 	}
-	id, err := m.mapUser(ctx, image, tag, uid, gid)
+	id, err := m.mapUser(ctx, res.ID, tag, uid, gid)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("adding the user %s to the image %s: %w", user, image, err)
@@ -74,7 +74,7 @@ func (m Mapper) mapUser(ctx context.Context, image, tag, uid, gid string) (id st
 		Config: &container.Config{
 			Image:           image,
 			Entrypoint:      []string{"/bin/sh"},
-			Labels:          map[string]string{engine.LabelCreatedBy: engine.CreatedBy},
+			Labels:          map[string]string{engine.LabelCreatedBy: engine.CreatedBy, labelOrigin: image},
 			NetworkDisabled: true,
 		},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
@@ -95,19 +95,28 @@ func (m Mapper) mapUser(ctx context.Context, image, tag, uid, gid string) (id st
 	if err != nil {
 		return "", err
 	}
-	return m.tagMapped(ctx, committed.ID, tag)
+	return m.tagMapped(ctx, committed.ID, image, tag)
+}
+
+// labelOrigin is the label with the ID of the image that the user was added to. The tag has a
+// part of it only.
+const labelOrigin = engine.LabelPrefix + "origin"
+
+// isFrom reports whether the user was added to the image with the ID origin.
+func isFrom(mapped client.ImageInspectResult, origin string) bool {
+	return mapped.Config != nil && mapped.Config.Labels[labelOrigin] == origin
 }
 
 // tagMapped tags an image and returns its ID, or that of the image which another process
 // has tagged. With containerd's image store, a tag is missing while it is moved, so it
 // is tried again.
-func (m Mapper) tagMapped(ctx context.Context, id, tag string) (string, error) {
+func (m Mapper) tagMapped(ctx context.Context, id, origin, tag string) (string, error) {
 	for tries := 10; ; tries-- {
 		other, err := m.API.ImageInspect(ctx, tag)
-		if err == nil {
+		if err == nil && isFrom(other, origin) {
 			return other.ID, nil
 		}
-		if !errdefs.IsNotFound(err) {
+		if err != nil && !errdefs.IsNotFound(err) {
 			return "", err
 		}
 		if _, err = m.API.ImageTag(ctx, client.ImageTagOptions{Source: id, Target: tag}); err == nil {
