@@ -101,11 +101,11 @@ func (l *Loop) ended(code int, err error) Notification {
 	n := l.base
 	n.Event, n.Time, n.Run = LoopEnded, time.Now().UTC(), l.run
 	n.End = &End{ExitCode: code}
-	if e := l.end; e != nil {
-		n.End.Stop, n.End.Summary, n.End.Error = e.Stop, termsafe.Line(e.Summary), termsafe.Line(e.Error)
-	}
 	if err != nil {
 		n.End.ExitCode, n.End.Error = max(code, 1), termsafe.Line(err.Error())
+	}
+	if e := l.end; e != nil {
+		n.End.Stop, n.End.Summary = stopOf(n.End.ExitCode, e.Stop), summaryOf(e.Summary)
 	}
 	how := strings.ReplaceAll(n.End.Stop, "_", " ")
 	if how == "" {
@@ -167,8 +167,8 @@ func (l *Loop) notify(e runlog.Event) {
 		}
 		n.Text = fmt.Sprintf("Task %s needs an answer: %s", n.Task, termsafe.Line(d.Question))
 	case *runlog.LimitNear:
-		n.Event, n.Limit = LimitNear, &Limit{d.Name, d.Used, d.Limit}
-		n.Text = fmt.Sprintf("%s of %s:%s is near its limit: %g of %g (%s)", n.Command, n.Repo, n.Branch, d.Used, d.Limit, d.Name)
+		n.Event, n.Limit = LimitNear, &Limit{termsafe.Line(d.Name), d.Used, d.Limit}
+		n.Text = fmt.Sprintf("%s of %s:%s is near its limit: %g of %g (%s)", n.Command, n.Repo, n.Branch, d.Used, d.Limit, n.Limit.Name)
 	default:
 		return
 	}

@@ -85,11 +85,41 @@ func TestLoopNotifications(t *testing.T) {
 	assert.DeepEqual(t, texts["build of example/app:main is near its limit: 8.5 of 10 (max_cost_usd)"].Limit, &Limit{"max_cost_usd", 8.5, 10})
 	assert.Equal(t, texts["The sandbox box was repaired: the sandbox box was stopped"].Event, SandboxRepaired)
 
-	emit(t, log, &runlog.LoopEnd{Stop: "max_cost", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
+	emit(t, log, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
 	l.Ended(4, nil)
 	end := parse(t, waitForLines(t, out, 5))[4]
-	assert.DeepEqual(t, end.End, &End{Stop: "max_cost", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
-	assert.Equal(t, end.Text, "build of example/app:main ended: max cost. too expensive. Total: 1 run")
+	assert.DeepEqual(t, end.End, &End{Stop: "max_cost_usd", ExitCode: 4, Summary: "Total: 1 run"})
+	assert.Equal(t, end.Text, "build of example/app:main ended: max cost usd. Total: 1 run")
+}
+
+// The log is an agent's, the exit code is the host's.
+func TestEndHasFixedWordsOnly(t *testing.T) {
+	t.Parallel()
+	const summary = "Total: 3 runs, 2 tasks done, 1 left, 1 commit | 1h12m4s | tokens: at least 12,345 | cost: ~$0.0040"
+	for _, tc := range []struct {
+		name string
+		code int
+		log  runlog.LoopEnd
+		want string
+	}{
+		{"as it was", 6, runlog.LoopEnd{Stop: "max_failures", Summary: summary}, "max failures. " + summary},
+		{"failure as success", 6, runlog.LoopEnd{Stop: "complete", Summary: "All 12 tasks are done"}, "exit code 6"},
+		{"success as failure", 0, runlog.LoopEnd{Stop: "failed", Error: "call 555-0100"}, "exit code 0"},
+		{"words of the agent", 1, runlog.LoopEnd{Stop: "complete: see https://example.com", Error: "run this", Summary: "Total: complete"}, "exit code 1"},
+		{"unknown code", 77, runlog.LoopEnd{Stop: "complete"}, "exit code 77"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			top := t.TempDir()
+			l, out, _ := followed(t, top)
+			emit(t, newLog(t, top, "id"), &tc.log)
+			l.Ended(tc.code, nil)
+			end := parse(t, waitForLines(t, out, 1))[0]
+			assert.Equal(t, end.End.ExitCode, tc.code)
+			assert.Equal(t, end.Text, "build of example/app:main ended: "+tc.want)
+			assert.Equal(t, end.End.Error, "")
+		})
+	}
 }
 
 // Without a log, such as in a private clone, the end is known nevertheless.
