@@ -305,6 +305,21 @@ func TestPackageCachesOfBareRepositories(t *testing.T) {
 	})
 }
 
+// Another repository was at the path before. It may have left programs.
+func TestCacheOfAnotherRepositoryIsNotUsed(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		volume := container.CacheVolume(w.repo)
+		run(t, w.docker("volume", "create", "--label", labelPrefix+"created-by=docker-ralph", "--label", labelPrefix+"role=cache",
+			"--label", labelPrefix+"root="+w.repo, "--label", labelPrefix+"scope.repo=evil/shop", volume)).expect(t, 0)
+		t.Cleanup(func() { run(t, w.docker("volume", "rm", "-f", volume)) })
+		w.ok(t, "shell", "--", "sh", "-c", `echo mine >"$npm_config_cache/kept"`)
+		own := container.OwnCacheVolume(w.repo, w.slug)
+		assert.Equal(t, w.containers(t)[0].Labels[labelPrefix+"cache"], own)
+		assert.Equal(t, w.ok(t, "--recreate", "shell", "--", "sh", "-c", `cat "$npm_config_cache/kept"`), "mine\n")
+		assert.Check(t, is.Contains(w.ok(t, "clean", "--all", "--force"), "volume "+own+"\n"))
+	})
+}
+
 // A volume of that name that docker-ralph did not create is not used.
 func TestForeignCacheVolumeIsRejected(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {

@@ -33,12 +33,33 @@ func CacheVolume(repository string) string {
 	return "ralph-cache-" + hex.EncodeToString(sum[:])[:12]
 }
 
+// OwnCacheVolume returns the name of the cache volume of a repository, such as "acme/shop", at a path
+// where another one has been before: what that one left could be run.
+func OwnCacheVolume(path, repo string) string { return CacheVolume(path + "\x00" + repo) }
+
 // createCache ensures that the repository's cache volume exists, and returns its mount.
 func (d *Driver) createCache(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, error) {
 	if spec.Cache == "" {
 		return nil, nil
 	}
-	name := CacheVolume(spec.Cache)
+	for _, name := range []string{CacheVolume(spec.Cache), OwnCacheVolume(spec.Cache, spec.Scope.Repo)} {
+		has, err := d.ensureCache(ctx, name, spec)
+		if err != nil {
+			return nil, err
+		}
+		if has[engine.LabelCreatedBy] != engine.CreatedBy || has[labelRoot] != spec.Cache {
+			return nil, lifecycle.Foreign(name, "a volume")
+		}
+		if has[labelRepo] == spec.Scope.Repo {
+			l[labelCache] = name
+			return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, nil
+		}
+	}
+	return nil, lifecycle.Foreign(OwnCacheVolume(spec.Cache, spec.Scope.Repo), "a volume")
+}
+
+// ensureCache creates a cache volume if it does not exist, and returns its labels.
+func (d *Driver) ensureCache(ctx context.Context, name string, spec lifecycle.Spec) (map[string]string, error) {
 	_, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{
 		engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: RoleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.Cache, labelVersion: spec.Version,
 	}})
@@ -49,12 +70,7 @@ func (d *Driver) createCache(ctx context.Context, spec lifecycle.Spec, l map[str
 	if err != nil {
 		return nil, fmt.Errorf("inspecting the volume %s: %w", name, err)
 	}
-	// VolumeCreate does not change an existing volume.
-	if has := res.Volume.Labels; has[engine.LabelCreatedBy] != engine.CreatedBy || has[labelRoot] != spec.Cache {
-		return nil, lifecycle.Foreign(name, "a volume")
-	}
-	l[labelCache] = name
-	return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, nil
+	return res.Volume.Labels, nil // VolumeCreate does not change an existing volume
 }
 
 // shadowMounts returns the mounts of volumes over directories of the worktree that contain

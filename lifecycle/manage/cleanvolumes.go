@@ -49,17 +49,18 @@ func (c *cleanup) findVolumes(ctx context.Context) error {
 // addVolumes finds the volumes of the repository on one engine.
 func (c *cleanup) addVolumes(ctx context.Context, on *repositoryVolumes, root string) error {
 	d := on.driver
-	cache := container.CacheVolume(root)
-	has, err := d.HasVolume(ctx, cache)
-	if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
-		c.host.Warn(err)
-		err = nil
-	}
-	if err != nil {
-		return err
-	}
-	if has {
-		on.list = append(on.list, container.GitVolume{Name: cache})
+	for _, cache := range []string{container.CacheVolume(root), container.OwnCacheVolume(root, c.home.Worktree.Scope.Repo)} {
+		has, err := d.HasVolume(ctx, cache)
+		if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
+			c.host.Warn(err)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		if has {
+			on.list = append(on.list, container.GitVolume{Name: cache})
+		}
 	}
 	git, err := d.GitVolumes(ctx, root)
 	if err != nil {
