@@ -20,8 +20,8 @@ import (
 const (
 	// stateAge is how old the state of the sandboxes may be.
 	stateAge = 2 * time.Second
-	// maxEvents bounds the events of a loop on the page.
-	maxEvents = 20_000
+	// maxEvents bounds the events of a loop on the page, in bytes.
+	maxEvents = 4 << 20
 	// maxOutput bounds the shown output of a run, in bytes.
 	maxOutput = 256 << 10
 	// maxMatches bounds the results of a search.

@@ -2,9 +2,11 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/moby/sys/atomicwriter"
 
@@ -22,8 +24,8 @@ type ReportOptions struct {
 }
 
 const (
-	// maxReport bounds the outputs and diffs in a report, in bytes.
-	maxReport = 32 << 20
+	// maxReport bounds the events, outputs and diffs in a report, in bytes of JSON.
+	maxReport = 16 << 20
 	// maxReportOutput bounds the output of a run in a report, in bytes.
 	maxReportOutput = 64 << 10
 )
@@ -35,10 +37,10 @@ type reportData struct {
 }
 
 type reportLoop struct {
-	Backlog backlog        `json:"backlog"`
-	Events  []runlog.Event `json:"events"`
-	Outputs map[int]output `json:"outputs"`
-	Diffs   map[int]diff   `json:"diffs"`
+	Backlog json.RawMessage         `json:"backlog"`
+	Events  []json.RawMessage       `json:"events"`
+	Outputs map[int]json.RawMessage `json:"outputs"`
+	Diffs   map[int]json.RawMessage `json:"diffs"`
 	// Omitted says that the report has no more room for outputs and diffs.
 	Omitted bool `json:"omitted,omitempty"`
 }
@@ -57,7 +59,7 @@ func (s *source) writeReport(ctx context.Context, file string) error {
 		s.host.Report("Warning: " + text)
 	}
 	data := reportData{State: state, Loops: map[string]reportLoop{}}
-	left := maxReport
+	left := budget(maxReport)
 	for _, w := range state.Worktrees {
 		for _, l := range w.Loops {
 			found, err := s.report(ctx, l.Key, &left)
@@ -82,6 +84,20 @@ func (s *source) writeReport(ctx context.Context, file string) error {
 	return nil
 }
 
+// budget is how many bytes are left.
+type budget int
+
+// encode returns a value in JSON, and false if it exceeds the budget. JSON can be many times as long as
+// a text, because of its escapes.
+func (b *budget) encode(value any) (_ json.RawMessage, fits bool) {
+	content, err := json.Marshal(value)
+	if err != nil || len(content) > int(*b) {
+		return nil, false
+	}
+	*b -= budget(len(content))
+	return content, true
+}
+
 func writeFile(h host.Host, file string, content []byte) error {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(h.Dir, file)
@@ -98,20 +114,24 @@ func writeFile(h host.Host, file string, content []byte) error {
 	return atomicwriter.WriteFile(file, content, 0o644)
 }
 
-// report reads a loop. It includes outputs and diffs while there is room, from the last run on.
-func (s *source) report(ctx context.Context, key string, left *int) (reportLoop, error) {
+// report reads a loop. It includes events, outputs and diffs while there is room, from the last run on.
+func (s *source) report(ctx context.Context, key string, left *budget) (reportLoop, error) {
 	l, err := s.open(ctx, key)
 	if err != nil {
 		return reportLoop{}, err
 	}
 	defer l.Close()
-	r := reportLoop{Backlog: s.backlogOf(l), Outputs: map[int]output{}, Diffs: map[int]diff{}}
-	if r.Events, err = l.AllEvents(maxEvents); err != nil {
+	r := reportLoop{Outputs: map[int]json.RawMessage{}, Diffs: map[int]json.RawMessage{}}
+	var fits bool
+	if r.Backlog, fits = left.encode(s.backlogOf(l)); !fits {
+		r.Backlog, _ = left.encode(backlog{Error: "The report has no room for the backlog."})
+	}
+	events, err := s.reportEvents(l, &r, left)
+	if err != nil {
 		return r, err
 	}
-	for _, n := range watch.Runs(r.Events) {
-		if *left <= 0 {
-			r.Omitted = true
+	for _, n := range watch.Runs(events) {
+		if r.Omitted {
 			break
 		}
 		out, err := outputOf(l, n, maxReportOutput)
@@ -119,17 +139,50 @@ func (s *source) report(ctx context.Context, key string, left *int) (reportLoop,
 			return r, err
 		}
 		if out.Text != "" {
-			r.Outputs[n] = out
+			content, fits := left.encode(out)
+			if !fits {
+				r.Omitted = true
+				break
+			}
+			r.Outputs[n] = content
 		}
-		base, head := commitsOf(r.Events, n)
+		base, head := commitsOf(events, n)
 		d, err := diffOf(ctx, l.worktree, base, head)
 		if ctx.Err() != nil {
 			return r, ctx.Err()
 		}
 		if err == nil {
-			r.Diffs[n] = d
+			content, fits := left.encode(d)
+			if !fits {
+				r.Omitted = true
+				break
+			}
+			r.Diffs[n] = content
 		}
-		*left -= len(out.Text) + len(d.Text)
 	}
 	return r, nil
+}
+
+// reportEvents adds the newest events to the report of a loop, and returns them.
+func (s *source) reportEvents(l loop, r *reportLoop, left *budget) ([]runlog.Event, error) {
+	events, cut, err := l.NewestEvents(maxEvents)
+	if err != nil {
+		return nil, err
+	}
+	room := min(*left, maxEvents)
+	*left -= room
+	for i, e := range slices.Backward(events) {
+		content, fits := room.encode(e)
+		if !fits {
+			events, cut = events[i+1:], true
+			break
+		}
+		r.Events = append(r.Events, content)
+	}
+	*left += room
+	slices.Reverse(r.Events)
+	if cut {
+		s.host.Report(fmt.Sprintf("Warning: the report has only the newest events of the loop %s: %d MiB, and %d MiB of all loops", l.loop.ID, maxEvents>>20, maxReport>>20))
+	}
+	return events, nil
 }

@@ -202,7 +202,7 @@ func (h *handler) diff(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer l.Close()
-	events, err := l.AllEvents(maxEvents)
+	events, _, err := l.NewestEvents(maxEvents)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (h *handler) search(r *http.Request) (any, error) {
 	if text == "" {
 		return []watch.Match{}, nil
 	}
-	events, err := l.AllEvents(maxEvents)
+	events, _, err := l.NewestEvents(maxEvents)
 	if err != nil {
 		return nil, err
 	}

@@ -89,6 +89,7 @@ func (s *stream) updateLoop(ctx context.Context, key string) (err error) {
 			return s.sendChange("failure", err.Error())
 		}
 		s.opened = true
+		s.offset, _ = s.loop.EventsWithin(maxEvents)
 	}
 	if err := s.sendChange("backlog", s.backlogOf(s.loop)); err != nil {
 		return err

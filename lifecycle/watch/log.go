@@ -28,19 +28,18 @@ func (w Worktree) Open(l Loop) (Log, error) {
 	return Log{r}, nil
 }
 
-// AllEvents returns up to limit events: the newest.
-func (l Log) AllEvents(limit int) ([]runlog.Event, error) {
-	var all []runlog.Event
-	for offset := int64(0); ; {
+// NewestEvents returns the newest events, which have up to size bytes in the log, and whether there are
+// earlier ones.
+func (l Log) NewestEvents(size int64) (newest []runlog.Event, cut bool, err error) {
+	offset, cut := l.EventsWithin(size)
+	for end := offset + size; offset < end; {
 		events, next, err := l.Events(offset)
 		if err != nil || next == offset {
-			return all, err
+			return newest, cut, err
 		}
-		all, offset = append(all, events...), next
-		if extra := len(all) - limit; extra > 0 {
-			all = append(all[:0], all[extra:]...)
-		}
+		newest, offset = append(newest, events...), next
 	}
+	return newest, cut, nil
 }
 
 // Runs returns the runs of events, the newest first, and 0 for what was before the first one.
@@ -139,16 +138,15 @@ type lineSearch struct {
 
 func (s *lineSearch) Write(p []byte) (int, error) {
 	s.rest = append(s.rest, p...)
+	left := s.rest
 	for len(s.found) < s.limit {
-		line, rest, complete := bytes.Cut(s.rest, []byte("\n"))
+		line, rest, complete := bytes.Cut(left, []byte("\n"))
 		if !complete {
-			if len(s.rest) > maxLine {
-				s.rest = s.rest[:maxLine]
-			}
+			s.rest = append(s.rest[:0], left[:min(len(left), maxLine)]...)
 			return len(p), nil
 		}
 		s.match(line)
-		s.rest = append(s.rest[:0], rest...)
+		left = rest
 	}
 	return 0, io.ErrShortWrite
 }

@@ -85,6 +85,22 @@ func (r *Reader) Events(offset int64) (events []Event, next int64, err error) {
 	return events, next, nil
 }
 
+// EventsWithin returns the offset from which the events of a log have at most size bytes, and whether
+// there are earlier ones. The line at the offset can be incomplete.
+func (r *Reader) EventsWithin(size int64) (offset int64, cut bool) {
+	f, err := OpenFile(r.dir, eventsFile)
+	if err != nil {
+		return 0, false
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, false
+	}
+	offset = max(0, min(info.Size(), maxEvents)-size)
+	return offset, offset > 0
+}
+
 // readEvents reads complete lines.
 func (r *Reader) readEvents(offset int64) (lines []byte, next int64, err error) {
 	f, err := OpenFile(r.dir, eventsFile)
