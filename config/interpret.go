@@ -31,7 +31,7 @@ func (d document) interpret() ([]assigned, error) {
 	known := schema()
 	var values []assigned
 	var problems []error
-	seen := map[string]bool{}
+	seen, other := map[string]bool{}, foreign{}
 	for _, a := range assignments {
 		if len(problems) > maxProblems {
 			break
@@ -40,7 +40,9 @@ func (d document) interpret() ([]assigned, error) {
 			// One mistake in a table's name is not one per key in it.
 			if wrong := join(a.key[:i+1]); !seen[wrong] {
 				seen[wrong] = true
-				problems = append(problems, known.unknownProblem(d, a, i))
+				problem, similar := known.unknownProblem(d, a, i)
+				problems = append(problems, problem)
+				other.count(problem, i, similar)
 			}
 			continue
 		}
@@ -49,15 +51,27 @@ func (d document) interpret() ([]assigned, error) {
 		case isSetting && s.form == list:
 			item, err := d.wholeList(s, a)
 			values, problems = append(values, item), appendError(problems, err)
+			if err == nil {
+				other.known++
+			}
 		case isSetting && s.form == names:
 			items, err := d.list(s, a)
 			values, problems = append(values, items...), appendError(problems, err)
+			if err == nil {
+				other.known++
+			}
 		case isSetting:
 			item, err := d.assign(s, a, a.value)
 			values, problems = append(values, item), appendError(problems, err)
+			if err == nil {
+				other.known++
+			}
 		case !a.value.isTable() || a.value.kind == unstable.ArrayTable:
 			problems = append(problems, d.problem(a.at(), "%s must be a table: write [%s] and its keys below", a.path(), a.path()))
 		}
+	}
+	if err := other.error(d); err != nil {
+		return nil, err
 	}
 	if len(problems) > 0 {
 		return nil, joinProblems(problems)
@@ -184,11 +198,11 @@ func (k known) isSetting(path string) bool {
 	return found
 }
 
-// unknownProblem reports an unknown key and suggests the nearest one.
-func (k known) unknownProblem(d document, a assignment, i int) error {
+// unknownProblem reports an unknown key and suggests the nearest one, if one is similar.
+func (k known) unknownProblem(d document, a assignment, i int) (problem *FileError, similar bool) {
 	table, name := join(a.key[:i]), a.key[i].name
 	if inSchema := schemaPath(a.key[:i]); k.isSetting(inSchema) {
-		return d.problem(a.key[i].at, "%s is not a table: must be %s", table, k.settings[inSchema].form)
+		return d.problem(a.key[i].at, "%s is not a table: must be %s", table, k.settings[inSchema].form), true
 	}
 	what := fmt.Sprintf("unknown key %q", name)
 	if a.value.isTable() {
@@ -199,14 +213,14 @@ func (k known) unknownProblem(d document, a assignment, i int) error {
 	}
 	siblings := k.children(schemaPath(a.key[:i]))
 	if near := hint.Nearest(name, siblings); near != "" {
-		return d.problem(a.key[i].at, "%s; did you mean %q?", what, near)
+		return d.problem(a.key[i].at, "%s; did you mean %q?", what, near), true
 	}
 	for _, key := range slices.Sorted(maps.Keys(k.settings)) {
 		if home, found := strings.CutSuffix(key, "."+name); found && !strings.Contains(home, anyName) {
-			return d.problem(a.key[i].at, "%s; it belongs in [%s]", what, home)
+			return d.problem(a.key[i].at, "%s; it belongs in [%s]", what, home), true
 		}
 	}
-	return d.problem(a.key[i].at, "%s; known keys: %s", what, strings.Join(siblings, ", "))
+	return d.problem(a.key[i].at, "%s; known keys: %s", what, strings.Join(siblings, ", ")), false
 }
 
 // children are the keys and tables directly below a table, sorted.

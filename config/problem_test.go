@@ -93,7 +93,7 @@ func TestHostileFiles(t *testing.T) {
 				b.WriteString("k" + strconv.Itoa(i) + "=1\n")
 			}
 			return b.String()
-		}(), "too many errors"},
+		}(), `not a configuration of docker-ralph: line 1 has the unknown key "k0"`},
 		{"nested lists", "x = " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000), `unknown key "x"`},
 		{"nested tables", "x = " + strings.Repeat("{x=", 9000) + "1" + strings.Repeat("}", 9000), `unknown table "x"`},
 		{"long key", fill("a", ".a", " = 1"), `unknown key "a"`},

@@ -11,8 +11,10 @@ import (
 	"syscall"
 )
 
-// The files' names, in the work tree and in the plugin's folder.
+// The files' names, in the work tree and in the plugin's folder. Other programs have a ralph.toml,
+// too: beside one of them, ownFile is ours.
 const (
+	ownFile        = "docker-ralph.toml"
 	repositoryFile = "ralph.toml"
 	userFile       = "config.toml"
 )
@@ -20,25 +22,35 @@ const (
 // maxFile is the size of the largest file that is read, in bytes.
 const maxFile = 1 << 20
 
-// readRepository reads ralph.toml in the work tree's root, if there is one. A
+// readRepository reads docker-ralph.toml in the work tree's root or, if there is none, ralph.toml. A
 // symbolic link is refused: the repository would choose which of the user's
 // files is read, and shown in an error.
 func readRepository(root string) (document, error) {
-	path := filepath.Join(root, repositoryFile)
 	dir, err := os.OpenRoot(root)
 	if err != nil {
-		return document{}, fmt.Errorf("reading %s: %w", path, err)
+		return document{}, fmt.Errorf("reading %s: %w", filepath.Join(root, repositoryFile), err)
 	}
 	defer func() { _ = dir.Close() }()
-	info, err := dir.Lstat(repositoryFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return newDocument(path, FromRepository, nil), nil
+	for _, name := range []string{ownFile, repositoryFile} {
+		d, err := readIn(dir, name)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return d, err
+		}
 	}
+	return newDocument(filepath.Join(root, repositoryFile), FromRepository, nil), nil
+}
+
+func readIn(dir *os.Root, name string) (document, error) {
+	path := filepath.Join(dir.Name(), name)
+	info, err := dir.Lstat(name)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return document{}, fmt.Errorf("reading %s: symbolic links are not allowed", path)
 	}
+	if err != nil {
+		return document{}, fmt.Errorf("reading %s: %w", path, err)
+	}
 	// Without O_NONBLOCK, opening a named pipe would wait for ever.
-	f, err := dir.OpenFile(repositoryFile, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return document{}, fmt.Errorf("reading %s: %w", path, err)
 	}

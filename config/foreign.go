@@ -1,0 +1,45 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+// errForeign is the error for a ralph.toml of another program.
+var errForeign = errors.New("not a configuration of docker-ralph")
+
+// foreign counts what a file has in common with a configuration of docker-ralph.
+type foreign struct {
+	known, unknown int
+	first          *FileError // the first unknown name
+}
+
+// count counts an unknown name at a depth. One like "git", which resembles one of ours at the top
+// level by chance, says nothing.
+func (f *foreign) count(problem *FileError, depth int, similar bool) {
+	switch {
+	case similar && depth == 0:
+	case similar:
+		f.known++
+	case f.first == nil:
+		f.first = problem
+		fallthrough
+	default:
+		f.unknown++
+	}
+}
+
+// error is one sentence for a ralph.toml that belongs to another program: most of its names are
+// unknown, and resemble none of ours.
+func (f *foreign) error(d document) error {
+	if filepath.Base(d.path) != repositoryFile || d.from != FromRepository || f.unknown <= f.known {
+		return nil
+	}
+	what, _, _ := strings.Cut(f.first.Message, "; known keys: ")
+	err := fmt.Errorf("%s is %w: line %d has the %s", d.path, errForeign, f.first.Line, what)
+	return hint.Wrap(err, "if it belongs to another program, create %s with %q: it is read instead", ownFile, "docker ralph config init")
+}
