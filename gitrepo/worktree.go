@@ -18,7 +18,7 @@ import (
 var (
 	ErrNotRepository = errors.New("not inside a git repository")
 	ErrNoOrigin      = errors.New(`no git remote "origin" found`)
-	ErrDetached      = errors.New("detached HEAD state. Checkout a branch first")
+	ErrDetached      = hint.Wrap(errors.New("detached HEAD state. Checkout a branch first"), "pass --worktree=NAME to work in a worktree with a branch of its own")
 )
 
 // Worktree is a git worktree.

@@ -266,6 +266,7 @@ func TestDetectOrderOfErrors(t *testing.T) {
 	gitIn(t, outside, "remote", "add", "origin", "https://h/a/b")
 	_, err = Detect(t.Context(), outside, noenv)
 	assert.Error(t, err, "detached HEAD state. Checkout a branch first")
+	assert.DeepEqual(t, hint.Of(err), []string{"pass --worktree=NAME to work in a worktree with a branch of its own"})
 }
 
 func TestDetectBadOrigin(t *testing.T) {
