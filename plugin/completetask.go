@@ -25,7 +25,7 @@ type taskUsage struct {
 func taskCommands() []string {
 	return []string{
 		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "ask", "list", "show", "create", "update",
-		"questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", editWord, restoreWord, "--help",
+		"adopt", "questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", editWord, restoreWord, "--help",
 	}
 }
 

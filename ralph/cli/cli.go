@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -96,7 +97,7 @@ func (o Options) task(ctx context.Context, args []string) int {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv})
+	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv, Hints: os.Getenv(config.GuestEnv) != ""})
 }
 
 func (o Options) complain(message string) { o.fail(errors.New(message)) }

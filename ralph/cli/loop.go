@@ -23,6 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
+	"github.com/docker-ralph/docker-ralph/ralph/task"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -67,6 +68,9 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 	if !j.hasWork(ctx) {
 		_, _ = fmt.Fprintln(j.stdout, "Error: No specs found. Run /ralph-spec first to generate specs in ./specs/")
 		if j.session.Sandboxed {
+			if text := j.adoptHint(ctx); text != "" {
+				_, _ = fmt.Fprintln(o.Stderr, termsafe.Strip(text))
+			}
 			_, _ = fmt.Fprintf(o.Stderr, "Hint: write specs in ./specs/, or create tasks with %q\n", "docker ralph task create ID TITLE")
 		}
 		return exitFailure
@@ -132,6 +136,26 @@ func (j *job) hasWork(ctx context.Context) bool {
 	}
 	status, err := tasks{path: path, scope: scope}.Status(ctx)
 	return err == nil && status != loop.Status{}
+}
+
+// adoptHint is [task.AdoptHint], if there is a backlog.
+func (j *job) adoptHint(ctx context.Context) (text string) {
+	path, err := backlog.Locate(ctx)
+	if err != nil || j.session.Mode != agent.Build {
+		return ""
+	}
+	if _, err := os.Stat(path); err != nil {
+		return ""
+	}
+	scope, err := backlog.DetectScope(ctx, os.Getenv)
+	if err != nil {
+		return ""
+	}
+	_ = tasks{path: path, scope: scope}.with(ctx, func(s *backlog.Store) error {
+		text = task.AdoptHint(ctx, s)
+		return nil
+	})
+	return text
 }
 
 // hasSpecs reports whether ./specs is not empty.

@@ -19,6 +19,6 @@ func ralph() {
 		os.Exit(99)
 	}
 	os.Exit(Run(context.Background(), os.Args[2:], IO{
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Hints: os.Getenv("RALPH_CONFIG") != "",
 	}))
 }

@@ -54,6 +54,11 @@ func list(ctx context.Context, s *session, args []string) error {
 	}
 	lines, err := s.store.Lines(ctx, filter)
 	s.printTable(lines)
+	if err == nil && len(lines) == 0 && s.Hints {
+		if text := AdoptHint(ctx, s.store); text != "" {
+			s.complain(text)
+		}
+	}
 	return err
 }
 

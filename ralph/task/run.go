@@ -30,6 +30,8 @@ type IO struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
+	// Hints says that "docker ralph" was called, and can be advised.
+	Hints bool
 }
 
 // session is a running command.
@@ -66,6 +68,7 @@ func commands() map[string]command {
 		"block":       {run: block},
 		"unblock":     {run: unblock},
 		"agent":       {run: agent},
+		"adopt":       {run: adopt},
 		"_export":     {run: exportCopy},
 		"_import":     {run: importCopy, bare: true},
 		"_move-in":    {run: moveIn, bare: true},

@@ -1,0 +1,64 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+)
+
+var errNothingToAdopt = errors.New("no tasks of a branch that was renamed, or of another origin")
+
+// adopt takes over the tasks of a branch that was renamed, or of a repository with another origin.
+func adopt(ctx context.Context, s *session, args []string) error {
+	if len(args) > 2 {
+		return fmt.Errorf("unexpected argument '%s'", args[2])
+	}
+	renamed, err := s.store.Renamed(ctx)
+	if err != nil {
+		return err
+	}
+	for i, arg := range args {
+		renamed = slices.DeleteFunc(renamed, func(o backlog.Other) bool { return arg != [2]string{o.Branch, o.Repo}[i] })
+	}
+	switch len(renamed) {
+	case 0:
+		return errNothingToAdopt
+	case 1:
+	default:
+		return hint.Wrap(fmt.Errorf("several branches have tasks: %s", names(renamed)), "name one with %q", "docker ralph task adopt BRANCH REPO")
+	}
+	n, err := s.store.Adopt(ctx, renamed[0].Scope)
+	if err != nil {
+		return err
+	}
+	s.printf("adopted %d tasks of %s, branch %s\n", n, renamed[0].Repo, renamed[0].Branch)
+	return nil
+}
+
+// names lists scopes. They are from the database, which an agent can write.
+func names(others []backlog.Other) string {
+	list := make([]string, len(others))
+	for i, o := range others {
+		list[i] = fmt.Sprintf("%s of %s (%d)", o.Branch, o.Repo, o.Tasks)
+	}
+	return strings.Join(list, ", ")
+}
+
+// AdoptHint is the hint for an empty backlog whose tasks are those of a branch that was renamed, or
+// of another origin; empty for none.
+func AdoptHint(ctx context.Context, s *backlog.Store) string {
+	counts, err := s.Counts(ctx)
+	if err != nil || counts != (backlog.Counts{}) {
+		return ""
+	}
+	renamed, err := s.Renamed(ctx)
+	if err != nil || len(renamed) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Hint: take over the tasks of branch %s with %q", names(renamed), "docker ralph task adopt")
+}
