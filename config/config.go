@@ -43,8 +43,7 @@ type Loop struct {
 	Stall *int `json:"stall"`
 	// Idle is how long an agent may print nothing; 0 means for ever.
 	Idle time.Duration `json:"idle"`
-	// MaxWait bounds a wait for an agent's rate limit to end; 0 means no
-	// bound.
+	// MaxWait bounds a wait for a rate limit or an outage to end; 0 means no bound.
 	MaxWait time.Duration `json:"max_wait"`
 	// Grace is how long an agent may take to exit after its final result.
 	Grace time.Duration `json:"grace"`

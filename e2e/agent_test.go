@@ -56,7 +56,7 @@ func TestClaudeGetsItsConfiguredArguments(t *testing.T) {
 func TestTimeoutEndsTheAgent(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
-		res := w.ralph(t, "--timeout", "1s", "build").expect(t, 124)
+		res := w.ralph(t, "--timeout", "1s", "build", "-n", "1").expect(t, 124)
 		assert.Check(t, is.Contains(res.stderr, "the run exceeded its time limit of 1s"))
 		w.waitForIdle(t)
 		w.write(t, w.pathInside(t, "go"), "")

@@ -151,8 +151,7 @@ func TestClaudeContinuesAfterARateLimitAndAFailedCheck(t *testing.T) {
 	})
 }
 
-// A session that ends before its task is finished releases it through Claude Code's
-// own hook: the loop has nothing left to release.
+// The loop releases the task of a session that ends early, and not Claude Code's own hook.
 func TestClaudeReleasesAnUnfinishedTask(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
@@ -165,7 +164,7 @@ func TestClaudeReleasesAnUnfinishedTask(t *testing.T) {
 		shown := w.ok(t, append(flags, "task", "show", "shop/01")...)
 		assert.Check(t, is.Contains(shown, "Status:      open"))
 		assert.Check(t, is.Contains(shown, "Retries:     1"))
-		assert.Check(t, is.Contains(shown, "Fail reason: session ended unexpectedly"))
+		assert.Check(t, is.Contains(shown, "Fail reason: session exited without completing task"))
 		assert.Check(t, is.Contains(res.stdout, "Iteration 1: released shop/01"))
 	})
 }

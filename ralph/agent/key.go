@@ -33,5 +33,5 @@ func KeyError(name, message string, getenv func(string) string) error {
 	case len(known) > 0:
 		return hint.Wrap(fmt.Errorf("%s has no key: %s", name, message), "set %s", strings.Join(known, " or "))
 	}
-	return rejected
+	return hint.Wrap(rejected, "check keys of [agents.%s], and env.pass", name)
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // hook handles an event of a Claude Code session: it fails the first active task when
-// the session ends early. It ignores errors, which would disturb the session: the task's
-// lease will expire.
+// the session ends early, unless a loop does so, which knows the reason. It ignores errors,
+// which would disturb the session: the task's lease will expire.
 func (o Options) hook(ctx context.Context, name string) {
 	signal.Ignore(os.Interrupt, syscall.SIGHUP) // signals to the session reach its hooks too
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -40,7 +40,7 @@ func (o Options) hook(ctx context.Context, name string) {
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agentID, shown)
 		_ = store.Fail(ctx, slug, "context limit reached")
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":false,"stopReason":"Context Limit Reached"}`)
-	case name == agent.SessionEnd && slug != "":
+	case name == agent.SessionEnd && slug != "" && os.Getenv(backlog.RunEnv) == "":
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s session ended, failing task %s\n", agentID, shown)
 		if err := store.Fail(ctx, slug, "session ended unexpectedly"); err != nil {
 			o.fail(err)

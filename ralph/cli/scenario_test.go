@@ -112,8 +112,23 @@ var scenarios = []scenario{
 		name: "eats its prompt", agent: `rm -rf .ralph/prompts specs; take; commit; finish`, status: "0 open, 0 active, 2 done", commits: 2,
 	},
 	{
-		name: "is silent", agent: `take; sleep 600`, args: "--idle 0.1", code: loop.Idle.ExitCode(), status: "2 open, 0 active, 0 done",
-		stdout: []string{"Iteration 1: silent a/01"}, stderr: []string{"Error: stopping agent mine: no output for 6s"},
+		name: "is silent at one task", agent: `take; [ "$id" != a/01 ] || sleep 600; commit; finish`, args: "--idle 0.1", code: loop.Unfinished.ExitCode(),
+		status: "0 open, 0 active, 1 done, 1 blocked", commits: 1,
+		stdout: []string{"Iteration 1: silent a/01", "Iteration 4: done b/02"},
+		stderr: []string{"Warning: the agent was stopped: no output for 6s", "Warning: task a/01 is blocked after repeated failures: session was silent for too long"},
+	},
+	{
+		name: "meets an outage", agent: `nth; take; if [ $n = 1 ]; then echo API Error: 503 >&2; exit 1; fi; commit; finish`, args: "-n 2",
+		status: "0 open, 0 active, 2 done", commits: 2,
+		stdout: []string{"Iteration 1: model unavailable a/01", `The model of agent mine is not available ("API Error: 503"). Waiting 5s, until `, "Iteration 3: done b/02"},
+	},
+	{
+		name: "meets an outage that is too long", agent: `take; echo API Error: 503 >&2; exit 1`, args: "--max-wait 1s", code: loop.Unavailable.ExitCode(),
+		status: "2 open, 0 active, 0 done", stderr: []string{"Error: the model of agent mine is not available: waited 0s, and the next pause is 5s, longer than max_wait (1s) (\"API Error: 503\")"},
+	},
+	{
+		name: "has no credit", agent: `take; echo API Error: 402 >&2; exit 1`, code: loop.Failed.ExitCode(), status: "2 open, 0 active, 0 done",
+		stdout: []string{"Iteration 1: failed a/01"}, stderr: []string{"Error: mine: the model's account has no credit: API Error: 402\nHint: add credit to the account, or use another key"},
 	},
 	{
 		name: "rate limited twice", args: "-n 2",

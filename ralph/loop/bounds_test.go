@@ -18,6 +18,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -134,7 +135,8 @@ func TestBounds(t *testing.T) {
 		{"stall by default", say, func(*Options) {}, Stalled, 3, "no progress: 3 runs in a row without a commit or a finished task"},
 		{"stall as asked for", say, func(o *Options) { o.Bounds.Stall = &two; o.MaxIterations = 5 }, Stalled, 2, "2 runs in a row"},
 		{"no stall with a number of runs", say, func(o *Options) { o.MaxIterations = 4 }, Unfinished, 4, "worked on but not done: a"},
-		{"idle", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond }, Idle, 1, "no output for 200ms"},
+		{"idle", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond; o.MaxIterations = 1 }, Idle, 1, "no output for 200ms"},
+		{"idle in a row", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond; o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row without progress: was stopped: no output for 200ms"},
 		{"failures", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row"},
 		{"earlier runs count", report, func(o *Options) {
 			cost := 0.3
@@ -372,7 +374,7 @@ func TestWaitsForRateLimit(t *testing.T) {
 	assert.Equal(t, report.Stop, Complete)
 	assert.Equal(t, len(report.Iterations), 2)
 	assert.Equal(t, report.Iterations[0].Outcome, outcomeLimited)
-	assert.Equal(t, s.notes[0], "release a: "+reasonLimited)
+	assert.Equal(t, s.notes[0], "release a: "+reasonLimited+": error 429: try again in 1ms")
 	assert.DeepEqual(t, s.forgiven, []string{"a"})
 	assert.Equal(t, strings.Count(tr.out.String(), "LOOP"), 0, "limited runs are no iterations")
 	assert.Equal(t, strings.Count(tr.out.String(), `Rate limit of claude ("error 429: try again in 1ms"). Waiting `), 1)
@@ -387,10 +389,7 @@ func TestQuotedRateLimitIsIgnored(t *testing.T) {
 		"worked":                    {code: 0, tail: quote},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &loop{Options: Options{Agent: script("")}}
-			it := &iteration{outcome: o}
-			l.detectLimit(it)
-			assert.Assert(t, it.limit == nil)
+			assert.Assert(t, classified(t, o).class != classWorld)
 		})
 	}
 	for name, o := range map[string]outcome{
@@ -399,10 +398,7 @@ func TestQuotedRateLimitIsIgnored(t *testing.T) {
 		"last result": {code: 1, result: &event.Result{Failed: true, Text: quote}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &loop{Options: Options{Agent: script("")}}
-			it := &iteration{outcome: o}
-			l.detectLimit(it)
-			assert.Assert(t, it.limit != nil)
+			assert.Equal(t, classified(t, o).class, classWorld)
 		})
 	}
 }
@@ -440,18 +436,20 @@ func TestInterruptDuringARateLimit(t *testing.T) {
 	assert.Equal(t, (<-done).Stop, Interrupted)
 }
 
+// classified returns a run of an agent that had no task.
+func classified(t *testing.T, o outcome) *iteration {
+	t.Helper()
+	l := &loop{Options: Options{Agent: script(""), Head: func(context.Context) string { return "" }}}
+	it := &iteration{outcome: o}
+	l.classify(t.Context(), it)
+	return it
+}
+
 func TestOvercomeRateLimitIsIgnored(t *testing.T) {
-	tr := newFileLoop(t, `touch $BACKLOG/a; `+report, newFileBacklog(t, "a"))
-	l := &loop{Options: tr.Options}
-	it := &iteration{outcome: outcome{limit: &event.RateLimit{}, result: &event.Result{}}}
-	l.detectLimit(it)
-	assert.Assert(t, it.limit == nil)
-	it = &iteration{outcome: outcome{limit: &event.RateLimit{}}}
-	l.detectLimit(it)
-	assert.Assert(t, it.limit != nil, "an agent that gave up without a result")
-	it = &iteration{outcome: outcome{limit: &event.RateLimit{}, end: endIdle}}
-	l.detectLimit(it)
-	assert.Assert(t, it.limit != nil && it.end == endExited, "an agent that waits in silence")
+	limit := stream.Message{Fault: stream.RateLimited}
+	assert.Equal(t, classified(t, outcome{limit: limit, result: &event.Result{}}).class, classNone)
+	assert.Equal(t, classified(t, outcome{limit: limit}).class, classWorld, "an agent that gave up without a result")
+	assert.Equal(t, classified(t, outcome{limit: limit, end: endIdle}).class, classWorld, "an agent that waits in silence")
 }
 
 func TestRough(t *testing.T) {

@@ -25,7 +25,7 @@ func (l *loop) collectDenied(ctx context.Context, it *iteration) {
 	}
 	denied := l.Refused(ctx)
 	it.refused = denied.Refused
-	if it.limit == nil || len(denied.Refused) > 0 {
+	if it.consequence().next != wait || len(denied.Refused) > 0 {
 		l.denied = denied
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
-	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -64,7 +63,7 @@ func TestBlockedConnectionsSurviveARateLimit(t *testing.T) {
 		l.RefusedText, l.Refused = "{refused}", func(context.Context) denylog.Answer { return r }
 		it := &iteration{}
 		if limited {
-			it.limit = &event.RateLimit{}
+			it.class = classWorld
 		}
 		l.collectDenied(t.Context(), it)
 		return l.nextNote()

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
@@ -25,6 +25,8 @@ const (
 	reasonTimedOut    = "session exceeded its time limit"
 	reasonIdle        = "session was silent for too long"
 	reasonLimited     = "session ran into a rate limit"
+	reasonUnavailable = "the model was not available"
+	reasonUnusable    = "the model cannot be used"
 	reasonBound       = "the loop reached a bound"
 	reasonProcesses   = "session used up the process limit"
 	reasonKey         = "the model's endpoint refused the agent's key"
@@ -42,6 +44,7 @@ const (
 	outcomeEnded       = "ended" // nothing more is known
 	outcomeFailed      = OutcomeFailed
 	outcomeLimited     = "rate limited"
+	outcomeUnavailable = "model unavailable"
 	outcomeInterrupted = "interrupted"
 	outcomeTimedOut    = "timed out"
 	outcomeIdle        = "silent"
@@ -54,6 +57,8 @@ const (
 type iteration struct {
 	outcome
 	n             int
+	class         class
+	message       stream.Message // about the model, if that is why the run ended
 	before, after snapshot
 	started       time.Time
 	released      []string // tasks that the agent still held
@@ -85,10 +90,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	it.outcome, err = l.run(ctx, n)
 	l.freshLine()
 	noGit := l.restoreBranch(ctx)
-	l.detectKeyError(it)
-	l.detectLimit(it)
 	err = errors.Join(err, l.restoreAfter(ctx, it))
 	l.restoreLog()
+	l.classify(ctx, it)
 	l.release(ctx, it)
 	l.setAside(ctx, it, uncommitted)
 	stop, failed := l.check(ctx, n, it)
@@ -131,25 +135,20 @@ func (l *loop) restoreBranch(ctx context.Context) error {
 
 // evaluate updates the counters after a run and returns the reason to stop, if any.
 func (l *loop) evaluate(ctx context.Context, it *iteration) (Stop, error) {
-	name := l.Agent.Name()
 	defer l.countBlocked(it)
 	switch it.end {
 	case endInterrupted:
 		return Interrupted, nil
-	case endTimedOut:
-		return TimedOut, hint.Wrap(fmt.Errorf("stopping agent %s: the run exceeded its time limit of %s", name, l.Timeout), "make tasks smaller, or raise timeout_minutes")
-	case endIdle:
-		return Idle, hint.Wrap(fmt.Errorf("stopping agent %s: no output for %s", name, l.Bounds.Idle), "see the log, or raise idle")
 	case endOverTime:
 		return MaxDuration, l.overTime()
 	}
-	if it.noKey != "" {
-		return Failed, agent.KeyError(name, cut(it.noKey), l.Session.Getenv)
+	switch it.consequence().next {
+	case quit:
+		return Failed, agent.ModelError(l.Agent.Name(), it.message.Fault, cut(it.message.Text), l.Session.Getenv)
+	case wait:
+		return l.waitOut(ctx, it.message)
 	}
-	if it.limit != nil {
-		return l.waitOut(ctx, *it.limit)
-	}
-	l.limits, l.waited = 0, 0
+	l.waits, l.waited = 0, 0
 	l.warnUnbounded(it.outcome)
 	l.countFailure(it)
 	l.countStall(it)
@@ -178,12 +177,10 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 
 func (it *iteration) releaseReason() string {
 	switch {
-	case it.noKey != "":
-		return reasonKey
+	case it.message.Fault != stream.NoFault:
+		return reasonOf(it.message)
 	case it.end == endProcesses:
 		return reasonProcesses
-	case it.limit != nil:
-		return reasonLimited
 	case it.end == endInterrupted:
 		return reasonInterrupted
 	case it.end == endTimedOut:
@@ -197,6 +194,22 @@ func (it *iteration) releaseReason() string {
 	default:
 		return reasonCrashed
 	}
+}
+
+// reasonOf is recorded for a task whose run ended because of the model.
+func reasonOf(m stream.Message) string {
+	reason := reasonUnusable
+	switch m.Fault {
+	case stream.KeyRefused:
+		reason = reasonKey
+	case stream.RateLimited:
+		reason = reasonLimited
+	case stream.Unavailable, stream.UnknownHost:
+		reason = reasonUnavailable
+	case stream.Crashed:
+		reason = reasonCrashed
+	}
+	return strings.TrimSuffix(reason+": "+cut(m.Text), ": ")
 }
 
 func (l *loop) renew(ctx context.Context) {
@@ -222,11 +235,11 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		entry.Reason = it.overtaken()
 	case it.damage != "":
 		entry.Reason = it.describe()
-	case it.limit != nil:
-		entry.Reason = cut(it.limit.Text)
-	case it.noKey != "":
-		entry.Reason = "key refused: " + cut(it.noKey)
-	case it.failed() && (it.end == endExited || it.end == endProcesses):
+	case it.message.Fault == stream.KeyRefused:
+		entry.Reason = "key refused: " + cut(it.message.Text)
+	case it.message.Fault != stream.NoFault:
+		entry.Reason = cut(it.message.Text)
+	case it.failed() && it.class != classUser:
 		entry.Reason = it.describe()
 	}
 	if it.after.head != it.before.head && len(it.lost) == 0 {
@@ -266,14 +279,16 @@ func (it *iteration) name(planning bool) string {
 		return outcomeOvertaken
 	case it.damage != "":
 		return outcomeFailed
+	case it.class == classWorld && it.message.Fault == stream.RateLimited:
+		return outcomeLimited
+	case it.class == classWorld:
+		return outcomeUnavailable
 	case it.end == endTimedOut:
 		return outcomeTimedOut
 	case it.end == endIdle:
 		return outcomeIdle
 	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
 		return outcomeLimit
-	case it.limit != nil:
-		return outcomeLimited
 	case len(it.reopened) > 0:
 		return outcomeUnchecked
 	case len(it.finished) > 0 && len(it.released)+len(it.asked) == 0:
@@ -294,7 +309,12 @@ func (it *iteration) name(planning bool) string {
 // failed reports whether the run failed. An agent that reported its result and did not
 // exit has not.
 func (o outcome) failed() bool {
-	return o.damage != "" || len(o.lost) > 0 || o.end != endDone && o.code != 0 || o.result != nil && o.result.Failed
+	return o.damage != "" || len(o.lost) > 0 || o.exitFailed() || o.apiError != ""
+}
+
+// exitFailed reports whether the agent reported a failure.
+func (o outcome) exitFailed() bool {
+	return o.end != endDone && o.code != 0 || o.result != nil && o.result.Failed
 }
 
 // describe returns how a failed run ended, e.g. "exited with code 1".
@@ -306,7 +326,7 @@ func (o outcome) describe() string {
 		return "damaged the backlog, which has been restored: " + o.damage
 	}
 	what := fmt.Sprintf("exited with code %d", o.code)
-	if o.end == endProcesses {
+	if o.end != endExited && o.end != endDone {
 		what = "was stopped"
 	}
 	if o.cause != nil {
@@ -319,13 +339,20 @@ func (o outcome) describe() string {
 			what = "reported an error"
 		}
 	}
-	for _, message := range []string{o.complaint, text, lastLine(o.tail)} {
+	if o.apiError != "" {
+		what = "reported an error"
+	}
+	for _, message := range []string{o.apiError, o.complaint, text, lastLine(o.tail)} {
 		if message = strings.TrimSpace(message); message != "" {
-			first, _, _ := strings.Cut(message, "\n")
-			return what + ": " + cut(first)
+			return what + ": " + cut(firstLine(message))
 		}
 	}
 	return what
+}
+
+func firstLine(s string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return first
 }
 
 // maxReason bounds quoted agent output, in bytes.

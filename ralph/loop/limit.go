@@ -79,6 +79,17 @@ func (l *loop) fullDisk() *limit {
 	return &limit{reason, remedy}
 }
 
+// overran returns the limit of the user that ended a run, or nil.
+func (l *loop) overran(how end) *limit {
+	switch how {
+	case endTimedOut:
+		return &limit{fmt.Sprintf("the run exceeded its time limit of %s", l.Timeout), "make tasks smaller, or raise timeout_minutes"}
+	case endIdle:
+		return &limit{fmt.Sprintf("no output for %s", l.Bounds.Idle), "see the log, or raise idle"}
+	}
+	return nil
+}
+
 func (w *limitWatch) processes() *limit {
 	return &limit{
 		fmt.Sprintf("process limit (%d) reached", w.start.MaxProcesses),

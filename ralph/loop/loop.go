@@ -100,12 +100,13 @@ type Options struct {
 
 // timing has the intervals of a loop that tests shorten.
 type timing struct {
-	drain time.Duration // how long the output of escaped processes is read after the agent's exit
-	poll  time.Duration // between checks for claimable tasks, lost claims and exhausted limits
-	pause time.Duration // after the first run that found no claimable task; it doubles
+	drain  time.Duration // how long the output of escaped processes is read after the agent's exit
+	poll   time.Duration // between checks for claimable tasks, lost claims and exhausted limits
+	pause  time.Duration // after the first run that found no claimable task; it doubles
+	outage time.Duration // the first pause for an outage; it doubles
 }
 
-var defaultTiming = timing{drain: 10 * time.Second, poll: 2 * time.Second, pause: time.Second}
+var defaultTiming = timing{drain: 10 * time.Second, poll: 2 * time.Second, pause: time.Second, outage: 5 * time.Second}
 
 // loop is a running loop.
 type loop struct {
@@ -120,9 +121,11 @@ type loop struct {
 	note        string              // for the next run
 	denied      denylog.Answer      // connections blocked during the last run
 	left        map[string][]string // refs of changes that were set aside, by task
-	runs        int                 // without those that hit a rate limit
+	runs        int                 // without those that the model did not serve
 	failures    int                 // failed runs in a row
 	lastFailure string
+	lastEnd     end
+	answered    bool            // a model has answered a run
 	blocked     int             // tasks in a row that were blocked after too many failures
 	failed      bool            // the last run failed and finished nothing
 	attempted   map[string]bool // tasks of all runs
@@ -132,8 +135,8 @@ type loop struct {
 	unreportedUSD    float64
 	stalled          int           // runs in a row without progress
 	pause            time.Duration // before the next run
-	waited           time.Duration // for rate limits in a row
-	limits           int           // rate limits in a row
+	waited           time.Duration // for the model, in a row
+	waits            int           // in a row
 	warned           sync.Map      // keys of warnOnce
 	finishing        bool          // stop after the current run
 	interrupted      bool          // a signal came while printing
@@ -212,7 +215,7 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if l.finishing {
 			return l.end(Stopped, nil)
 		}
-		if l.limits == 0 { // a rate-limited run does not count
+		if l.waits == 0 { // a rate-limited run does not count
 			l.separate()
 		}
 	}
@@ -298,7 +301,7 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	left, s := l.unfinished(), l.last.status
 	switch {
 	case l.failed && (stop == LimitReached || len(left) > 0):
-		return RunFailed, fmt.Errorf("the agent %s failed: %s", l.Agent.Name(), l.lastFailure)
+		return runFailed(l.lastEnd), fmt.Errorf("the agent %s failed: %s", l.Agent.Name(), l.lastFailure)
 	case len(left) > 0:
 		err := fmt.Errorf("worked on but not done: %s", cut(termsafe.Strip(strings.Join(left, ", "))))
 		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+termsafe.Strip(left[0])))

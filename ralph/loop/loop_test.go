@@ -110,7 +110,7 @@ func newTestLoop(t *testing.T, mode agent.Mode, program script, b *listBacklog) 
 		Count:   func(context.Context, string, string) int { return 1 },
 		Bounds:  config.Loop{MaxFailures: 3},
 		Signals: tr.signals, Stdout: &tr.out, Stderr: &tr.errs,
-		timing: timing{drain: 500 * time.Millisecond, poll: 20 * time.Millisecond, pause: 100 * time.Millisecond},
+		timing: timing{drain: 500 * time.Millisecond, poll: 20 * time.Millisecond, pause: 100 * time.Millisecond, outage: 5 * time.Second},
 	}
 	if b != nil {
 		tr.Backlog = b
@@ -337,14 +337,14 @@ func TestAgentInputAndErrors(t *testing.T) {
 	assert.Equal(t, tr.errs.String(), "oops\n")
 }
 
-func TestTimeoutEndsTheLoop(t *testing.T) {
+func TestTimeoutEndsTheRun(t *testing.T) {
 	b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a/1"}}
 	tr := newTestLoop(t, agent.Build, `trap "" INT TERM; (sleep 100; touch $DIR/late) & `+say+`sleep 100`, b)
-	tr.Timeout = 300 * time.Millisecond
+	tr.Timeout, tr.MaxIterations = 300*time.Millisecond, 1
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, TimedOut)
 	assert.ErrorContains(t, err, "the run exceeded its time limit of 300ms")
-	assert.Equal(t, tr.printed(), "hello\nfailed a/1\n")
+	assert.Equal(t, tr.printed(), "hello\nfailed a/1\n\n\n======================== LOOP 1 ========================\nReached max iterations: 1\n")
 	assert.Assert(t, cmp.Contains(b.calls, "release a/1: "+reasonTimedOut))
 }
 

@@ -19,14 +19,14 @@ const maxPause = 5 * time.Minute
 func (l *loop) countFailure(it *iteration) {
 	l.failed = it.failed() && (len(it.finished) == 0 || it.damage != "")
 	if len(it.lost) > 0 { // reported already
-		l.lastFailure, l.failures = it.describe(), 0
+		l.lastFailure, l.lastEnd, l.failures = it.describe(), it.end, 0
 		return
 	}
-	if !it.failed() || it.end == endOverCost || it.end == endOverTokens {
+	if !it.consequence().fails {
 		l.failures = 0
 		return
 	}
-	l.lastFailure = it.describe()
+	l.lastFailure, l.lastEnd = it.describe(), it.end
 	l.warnf("the agent %s", l.lastFailure)
 	if it.cause != nil {
 		l.print(l.errs, "Hint: "+it.cause.remedy+"\n")
@@ -55,7 +55,7 @@ func (l *loop) countBlocked(it *iteration) {
 
 // forgive does not count a blameless run against its tasks.
 func (l *loop) forgive(ctx context.Context, it *iteration) {
-	if l.Backlog == nil || !it.blameless() {
+	if l.Backlog == nil || !it.consequence().forgive {
 		return
 	}
 	for _, slug := range slices.Concat(it.released, it.failedByAgent) {
@@ -63,15 +63,6 @@ func (l *loop) forgive(ctx context.Context, it *iteration) {
 			l.warnf("resetting the failures of task %s: %s", termsafe.Strip(slug), err)
 		}
 	}
-}
-
-// blameless reports whether the run ended for a reason unrelated to its tasks.
-func (it *iteration) blameless() bool {
-	switch it.end {
-	case endInterrupted, endOverTime, endOverCost, endOverTokens:
-		return true
-	}
-	return it.limit != nil || it.noKey != ""
 }
 
 // countStall counts runs in a row without progress, except those that found all tasks

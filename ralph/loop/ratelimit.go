@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
-	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// The pause for a rate limit of unknown duration doubles from the minimum to the
+// The pause for a rate limit or an outage of unknown duration doubles from the minimum to the
 // maximum.
 const (
 	minLimitPause = time.Minute
@@ -23,39 +21,6 @@ const (
 	// announceInterval is how often the remaining time is printed without a screen.
 	announceInterval = 10 * time.Minute
 )
-
-// detectLimit detects the rate limit that ended a failed run. One that the agent
-// overcame is ignored. The steps of the shell agent may print anything.
-func (l *loop) detectLimit(it *iteration) {
-	if it.end == endIdle && it.limit != nil {
-		it.end = endExited // silent because it waited for its limit
-	}
-	if it.noKey != "" || it.end != endExited || it.result != nil && !it.failed() {
-		it.limit = nil
-	}
-	if it.noKey != "" || it.end != endExited || it.limit != nil || !it.failed() || l.Agent.Name() == agent.ShellName {
-		return
-	}
-	if limit, found := stream.RateLimitIn(it.errorText(), time.Now()); found {
-		it.limit = &limit
-	}
-}
-
-// detectKeyError detects a missing or rejected key in a run that failed before the
-// model responded.
-func (l *loop) detectKeyError(it *iteration) {
-	switch tokens := it.usage.Tokens; {
-	case it.end == endKeyRefused:
-		return
-	case it.end != endExited || !it.failed() || tokens != nil && tokens.Total() > 0:
-		it.noKey = ""
-		return
-	}
-	if it.noKey != "" || len(agent.Keys(l.Agent.Name())) == 0 {
-		return
-	}
-	it.noKey, _ = stream.KeyRefusedIn(it.errorText())
-}
 
 // errorText returns what a failed agent printed about its failure. Other output may
 // quote anything, e.g. a test about rate limits. An agent killed by a signal has not
@@ -70,39 +35,74 @@ func (o outcome) errorText() string {
 	return o.complaint + "\n" + strings.Join(lastLines(o.tail, 2), "\n")
 }
 
-// waitOut waits for the end of the rate limit. The run does not count.
-func (l *loop) waitOut(ctx context.Context, limit event.RateLimit) (Stop, error) {
+// waitOut waits until the model can be used again. The run does not count.
+func (l *loop) waitOut(ctx context.Context, why stream.Message) (Stop, error) {
 	if l.finishing {
 		return Stopped, nil
 	}
-	l.limits++
-	wait := min(minLimitPause<<min(l.limits-1, 10), maxLimitPause)
-	if named := time.Until(limit.Until); !limit.Until.IsZero() && (named > 0 || l.limits == 1) {
-		wait = max(named, 0) + limitMargin // a time in the past is accepted once
+	l.waits++
+	first := minLimitPause
+	if why.Fault != stream.RateLimited {
+		first = l.timing.outage // most outages are short
 	}
-	if most := l.Bounds.MaxWait; most > 0 && l.waited+wait > most {
-		return RateLimited, hint.Wrap(fmt.Errorf("rate limit of agent %s lasts another %s, longer than max_wait (%s)%s",
-			l.Agent.Name(), rough(wait), rough(most), quoted(limit.Text)), "start the loop again later, or raise max_wait")
+	pause := min(first<<min(l.waits-1, 10), maxLimitPause)
+	if named := time.Until(why.Until); !why.Until.IsZero() && (named > 0 || l.waits == 1) {
+		pause = max(named, 0) + limitMargin // a time in the past is accepted once
 	}
-	if l.Bounds.MaxDuration > 0 && wait > l.timeLeft() {
-		return MaxDuration, fmt.Errorf("rate limit of agent %s lasts another %s, longer than the %s left of max_duration",
-			l.Agent.Name(), rough(wait), rough(max(0, l.timeLeft())))
+	if most := l.Bounds.MaxWait; most > 0 && l.waited+pause > most {
+		return waitStop(why), hint.Wrap(fmt.Errorf("%s, longer than max_wait (%s)%s", l.lasts(why, pause), rough(most), quoted(why.Text)),
+			"start the loop again later, or raise max_wait")
 	}
-	l.waited += wait
-	if l.countDown(ctx, wait, limit) {
+	if l.Bounds.MaxDuration > 0 && pause > l.timeLeft() {
+		return MaxDuration, fmt.Errorf("%s, longer than the %s left of max_duration%s", l.lasts(why, pause), rough(max(0, l.timeLeft())), quoted(why.Text))
+	}
+	l.waited += pause
+	if l.countDown(ctx, pause, why) {
 		return l.waitStopped(), nil
 	}
 	return noStop, nil
 }
 
+// waitStop is the reason to stop when a wait would exceed max_wait.
+func waitStop(why stream.Message) Stop {
+	if why.Fault == stream.RateLimited {
+		return RateLimited
+	}
+	return Unavailable
+}
+
+// lasts begins the error about a wait that is too long.
+func (l *loop) lasts(why stream.Message, pause time.Duration) string {
+	if why.Fault == stream.RateLimited {
+		return fmt.Sprintf("rate limit of agent %s lasts another %s", l.Agent.Name(), rough(pause))
+	}
+	return fmt.Sprintf("%s: waited %s, and the next pause is %s", l.subject(why), rough(l.waited), rough(pause))
+}
+
+// subject says what the loop waits for.
+func (l *loop) subject(why stream.Message) string {
+	switch why.Fault {
+	case stream.RateLimited:
+		return "Rate limit of " + l.Agent.Name()
+	case stream.Crashed:
+		return "agent " + l.Agent.Name() + " does not start"
+	}
+	return "the model of agent " + l.Agent.Name() + " is not available"
+}
+
 // countDown waits and prints the remaining time. It is based on the monotonic clock.
-func (l *loop) countDown(ctx context.Context, wait time.Duration, limit event.RateLimit) (interrupted bool) {
+func (l *loop) countDown(ctx context.Context, wait time.Duration, why stream.Message) (interrupted bool) {
 	end := time.Now().Add(wait)
-	l.setState(runlog.StateRateLimited, end.UTC(), limit.Text)
-	l.printf("Rate limit of %s%s. Waiting %s, until %s.\n", l.Agent.Name(), quoted(limit.Text), rough(wait), end.Format("15:04:05"))
+	state, again := runlog.StateRateLimited, "Waiting for the rate limit to end"
+	if why.Fault != stream.RateLimited {
+		state, again = runlog.StateRetrying, "Waiting for the model"
+	}
+	l.setState(state, end.UTC(), why.Text)
+	subject := l.subject(why)
+	l.printf("%s%s%s. Waiting %s, until %s.\n", strings.ToUpper(subject[:1]), subject[1:], quoted(why.Text), rough(wait), end.Format("15:04:05"))
 	for left := wait; left > 0; left = time.Until(end) {
 		if left < wait {
-			l.print(l.plain, fmt.Sprintf("Waiting for the rate limit to end: another %s.\n", rough(left)))
+			l.print(l.plain, fmt.Sprintf("%s: another %s.\n", again, rough(left)))
 		}
 		if l.waitFor(ctx, min(left, announceInterval), func() bool { return false }) {
 			return true

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 	"github.com/docker-ralph/docker-ralph/wire/usage"
@@ -21,22 +23,25 @@ import (
 // outcome is the result of a run.
 type outcome struct {
 	end       end
-	forced    bool          // killed by a signal
-	code      int           // exit code
-	result    *event.Result // nil if not reported
-	usage     event.Usage   // as reported
-	metered   event.Usage   // as counted by the proxy, with an estimated cost
-	spent     usage.Spent   // likewise, by model
-	unpriced  string        // a model without a price
-	model     string        // as reported
-	limit     *event.RateLimit
+	forced    bool           // killed by a signal
+	code      int            // exit code
+	result    *event.Result  // nil if not reported
+	usage     event.Usage    // as reported
+	metered   event.Usage    // as counted by the proxy, with an estimated cost
+	spent     usage.Spent    // likewise, by model
+	unpriced  string         // a model without a price
+	model     string         // as reported
+	limit     stream.Message // that the agent has reported last
 	complaint string
-	retries   int      // of requests to the model
-	noKey     string   // message about a missing or rejected key
-	cause     *limit   // sandbox limit that the run reached, or nil
-	tail      string   // end of the output
-	damage    string   // to the backlog
-	lost      []string // tasks that another agent has claimed since
+	retries   int            // of requests to the model
+	retry     string         // the last one
+	asking    bool           // the model has not answered since the start, or the last retry
+	noKey     stream.Message // message about a missing or rejected key
+	apiError  string         // with which an agent ended that reports success
+	cause     *limit         // sandbox limit that the run reached, or nil
+	tail      string         // end of the output
+	damage    string         // to the backlog
+	lost      []string       // tasks that another agent has claimed since
 }
 
 // end is why a run ended.
@@ -102,7 +107,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		err = failed
 	}
 	o.code = code
-	if o.cause = limits.reached(o.end); o.cause == nil && o.end == endExited {
+	if o.cause = cmp.Or(limits.reached(o.end), l.overran(o.end)); o.cause == nil && o.end == endExited {
 		o.cause = disk
 	}
 	l.meter(context.WithoutCancel(ctx), &o)

@@ -14,22 +14,34 @@ const (
 	Complete     Stop = "complete"       // no task is open or active
 	Stopped      Stop = "stopped"        // on request, after the current run
 	Interrupted  Stop = "interrupted"    // by a signal
-	TimedOut     Stop = "timeout"        // a run took longer than its time limit
+	RunFailed    Stop = "run_failed"     // the last run failed
+	TimedOut     Stop = "timeout"        // likewise, because it took longer than its time limit
 	MaxDuration  Stop = "max_duration"
 	MaxCost      Stop = "max_cost_usd"
 	MaxTokens    Stop = "max_tokens"
 	MaxFailures  Stop = "max_failures"
 	Stalled      Stop = "stall"
-	Idle         Stop = "idle"
+	Idle         Stop = "idle" // likewise, because it was silent
 	RateLimited  Stop = "rate_limit"
-	RunFailed    Stop = "run_failed" // the last requested run failed
-	NoGit        Stop = "git"        // an agent made git unusable in the worktree
-	Questions    Stop = "question"   // only tasks that wait for an answer are left
-	Unfinished   Stop = "unfinished" // tasks that were worked on are not done, or only blocked ones are left
+	Unavailable  Stop = "unavailable" // the model, for longer than max_wait
+	NoGit        Stop = "git"         // an agent made git unusable in the worktree
+	Questions    Stop = "question"    // only tasks that wait for an answer are left
+	Unfinished   Stop = "unfinished"  // tasks that were worked on are not done, or only blocked ones are left
 )
 
 // noStop continues the loop.
 const noStop Stop = ""
+
+// runFailed is the reason to stop after a last run that failed.
+func runFailed(how end) Stop {
+	switch how {
+	case endTimedOut:
+		return TimedOut
+	case endIdle:
+		return Idle
+	}
+	return RunFailed
+}
 
 // ExitCode returns the exit code for the reason. 124 is that of timeout(1), 130 that of
 // a shell after Ctrl+C.
@@ -49,7 +61,7 @@ func (s Stop) ExitCode() int {
 		return 7
 	case Idle:
 		return 8
-	case RateLimited:
+	case RateLimited, Unavailable:
 		return 9
 	case Unfinished:
 		return 10

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
@@ -97,8 +98,11 @@ func (w *watch) finish() outcome {
 	if w.killed != nil {
 		defer func() { <-w.killed }() // or else it would kill the next run
 	}
+	var blocked <-chan time.Time
 	switch w.end {
 	case endExited, endDone, endProcesses:
+	case endTimedOut, endIdle: // neither does it wait for a blocked output
+		blocked = time.After(w.loop.timing.drain + writeGrace)
 	default: // the loop ends too
 		w.loop.abandonOutput()
 	}
@@ -111,6 +115,8 @@ func (w *watch) finish() outcome {
 			w.apply(c.events)
 		case <-w.loop.Signals:
 			w.loop.interruptOutput()
+		case <-blocked:
+			w.loop.abandonOutput()
 		}
 	}
 	w.out.end = w.end
@@ -159,7 +165,7 @@ func (w *watch) enforce() {
 		return // limits are checked before the next run
 	}
 	switch l, used := w.loop, w.out.largest(); {
-	case w.out.noKey != "":
+	case w.out.noKey.Fault != stream.NoFault:
 		w.kill(endKeyRefused) // it would retry for minutes
 	case l.overCost(used.CostUSD):
 		w.kill(endOverCost)
@@ -179,15 +185,17 @@ func (w *watch) apply(events []event.Event) {
 				w.out.usage.CostUSD = e.CostUSD
 			}
 		case event.Model:
-			w.out.model = e.Name
+			w.out.model, w.out.asking = e.Name, w.out.asking || w.out.model == ""
+		case event.Text, event.Tool:
+			w.out.asking, w.out.retry = false, ""
 		case event.RateLimit:
-			w.out.limit = &e
+			w.out.limit = stream.Message{Fault: stream.RateLimited, RateLimit: e}
 		case event.Retry:
-			w.out.retries++
+			w.out.retries, w.out.retry, w.out.asking = w.out.retries+1, e.Text, true
 		case event.Complaint:
 			w.out.complaint = e.Text
 		case event.KeyRefused:
-			w.out.noKey = cmp.Or(strings.TrimSpace(e.Text), "no key")
+			w.out.noKey = stream.Message{Fault: stream.KeyRefused}.WithText(cmp.Or(strings.TrimSpace(e.Text), "no key"))
 		case event.Resumed: // the result was not final
 			w.out.result = nil
 			w.quietFor = w.loop.Bounds.Idle

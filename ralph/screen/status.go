@@ -115,7 +115,7 @@ func (s *Screen) activity(at time.Time) string {
 	case runlog.StateRateLimited:
 		return "rate limit" + left
 	case runlog.StateRetrying:
-		return text
+		return text + left
 	case runlog.StateWaiting:
 		return "waiting for other loops" + left
 	}

@@ -72,7 +72,7 @@ const (
 	StateWorking     LoopState = "working"
 	StateChecking    LoopState = "checking"
 	StateRateLimited LoopState = "rate_limited" // the loop or the agent waits
-	StateRetrying    LoopState = "retrying"     // the agent repeats a failed request to the model
+	StateRetrying    LoopState = "retrying"     // the agent repeats a failed request to the model, or the loop a run
 	StateWaiting     LoopState = "waiting"      // other loops hold all remaining tasks
 	StateEnded       LoopState = "ended"
 )
