@@ -19,6 +19,7 @@ type NewTask struct {
 	SpecRef, Ref                       string
 	Steps                              []string
 	Deps                               []string // slugs; duplicates are ignored
+	Done                               bool     // of a plan: the task was done elsewhere
 }
 
 // Create adds an open task. Its blockers must exist; a task can block itself. A deleted

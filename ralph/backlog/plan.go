@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 )
@@ -62,7 +64,7 @@ func parseLine(line []byte) (NewTask, error) {
 		l = nil // not an object, so without an id
 	}
 	var t NewTask
-	var errs [9]error
+	var errs [10]error
 	if t.Slug, errs[0] = l.required("id"); errs[0] == nil {
 		errs[0] = checkSlug(t.Slug)
 	}
@@ -74,6 +76,7 @@ func parseLine(line []byte) (NewTask, error) {
 	t.Ref, errs[6] = l.str("ref")
 	t.Steps, errs[7] = l.list("steps")
 	t.Deps, errs[8] = l.list("deps")
+	t.Done, errs[9] = l.done()
 	for _, err := range errs {
 		if err != nil {
 			return NewTask{}, err
@@ -113,17 +116,51 @@ func scalar(raw json.RawMessage) (s string, ok bool) {
 	return string(raw), true
 }
 
+// priority returns "p", or "priority", which other programs write.
 func (l planLine) priority() (int, error) {
-	raw, present := l["p"]
+	key := "p"
+	raw, present := l[key]
 	if !present {
+		key = "priority"
+		raw, present = l[key]
+	}
+	if !present || key == "priority" && string(raw) == "null" {
 		return DefaultPriority, nil
+	}
+	if word, ok := scalar(raw); ok && key == "priority" {
+		if i := slices.Index([]string{"critical", "high", "medium", "low"}, strings.ToLower(word)); i >= 0 {
+			return i, nil
+		}
 	}
 	// 1.0 and 1e2 are integers too.
 	p, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || p < 0 || p > math.MaxInt32 || p != math.Trunc(p) {
-		return 0, fmt.Errorf("field \"p\" must be a non-negative integer, got: %s", compact(raw))
+		what := "a non-negative integer"
+		if key == "priority" {
+			what += ", or critical, high, medium or low"
+		}
+		return 0, fmt.Errorf("field %q must be %s, got: %s", key, what, compact(raw))
 	}
 	return int(p), nil
+}
+
+// done reports whether a task is done: "status", or "passes" of other programs.
+func (l planLine) done() (bool, error) {
+	word, ok := scalar(l["status"])
+	switch word = strings.ToLower(word); {
+	case ok && slices.Contains([]string{"done", "closed", "complete", "completed"}, word):
+		return true, nil
+	case !ok || !slices.Contains([]string{"open", "pending", "todo", ""}, word):
+		return false, fmt.Errorf("field \"status\" must be \"open\" or \"done\", got: %s", compact(l["status"]))
+	}
+	switch raw := string(l["passes"]); raw {
+	case "true":
+		return true, nil
+	case "false", "null", "":
+		return false, nil
+	default:
+		return false, fmt.Errorf("field \"passes\" must be true or false, got: %s", compact(l["passes"]))
+	}
 }
 
 func (l planLine) list(key string) ([]string, error) {

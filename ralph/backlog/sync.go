@@ -15,6 +15,7 @@ type SyncSummary struct {
 	Deleted  int // tasks removed from their specification
 	Skipped  int // tasks that are done
 	Unknown  []UnknownDep
+	NotDone  []string // tasks that the plan has as done, and that stay as they are
 }
 
 func (s SyncSummary) String() string {
@@ -99,11 +100,17 @@ func (r *syncRun) load(ctx context.Context) error {
 
 func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 	row, exists := r.rows[task.Slug]
+	if task.Done && exists && row.status != StatusDone && row.status != StatusDeleted {
+		r.summary.NotDone = append(r.summary.NotDone, task.Slug)
+	}
 	switch {
 	case !exists:
 		id, err := r.store.insert(ctx, r.tx, task)
-		r.rows[task.Slug] = syncRow{id: id, status: StatusOpen}
 		r.summary.Inserted++
+		if err == nil && task.Done {
+			err = r.finish(ctx, id)
+		}
+		r.rows[task.Slug] = syncRow{id: id, status: StatusOpen}
 		return err
 	case row.status == StatusDone:
 		r.summary.Skipped++
@@ -115,12 +122,24 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 			WHERE id = ?`, row.id); err != nil {
 			return err
 		}
+		if task.Done {
+			if err := r.finish(ctx, row.id); err != nil {
+				return err
+			}
+		}
 		return overwrite(ctx, r.tx, row.id, task)
 	case !sameFields(row.now, task):
 		r.summary.Updated++
 		return overwrite(ctx, r.tx, row.id, task)
 	}
 	return nil
+}
+
+// finish enters a task as done. Only one that is new to the backlog is: a plan does not end the work
+// on others.
+func (r *syncRun) finish(ctx context.Context, id string) error {
+	_, err := r.tx.ExecContext(ctx, "UPDATE tasks SET status = 'done' WHERE id = ?", id)
+	return err
 }
 
 func sameFields(a, b NewTask) bool {

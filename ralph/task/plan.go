@@ -1,6 +1,9 @@
 package task
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 func planSync(ctx context.Context, s *session, _ []string) error {
 	sum, err := s.store.Sync(ctx, s.Stdin)
@@ -10,6 +13,9 @@ func planSync(ctx context.Context, s *session, _ []string) error {
 	s.printf("%s\n", sum)
 	for _, u := range sum.Unknown {
 		s.complain("Warning: " + u.String())
+	}
+	for _, slug := range sum.NotDone {
+		s.complain(fmt.Sprintf("Warning: task '%s' is in the backlog already, and was not set to done", slug))
 	}
 	return nil
 }
