@@ -115,6 +115,8 @@ func upperHalf(p netip.Prefix) netip.Prefix {
 // engineNetworks are the networks of the engine.
 type engineNetworks struct {
 	egress     string         // ID of the network of proxies
+	egressMTU  string         // of that network
+	mtu        string         // of the engine's default bridge, which its daemon.json sets
 	duplicates []string       // IDs of unused younger networks of that name
 	gateways   []netip.Addr   // addresses of the engine's host
 	subnets    []netip.Prefix // of local networks
@@ -142,6 +144,9 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 			return engineNetworks{}, fmt.Errorf("listing the engine's networks: %w", err)
 		}
 		engineNets, err := parseNetworks(res.Items)
+		if err == nil && engineNets.otherMTU() && d.removeUnused(ctx, engineNets.egress) {
+			continue
+		}
 		if err != nil || engineNets.egress != "" {
 			d.removeDuplicateNetworks(ctx, engineNets)
 			d.cacheNetworks(engineNets, err)
@@ -151,7 +156,7 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 		_, err = d.API.NetworkCreate(ctx, egressNetwork, client.NetworkCreateOptions{
 			Driver:     "bridge",
 			EnableIPv6: &without,
-			Options:    map[string]string{"com.docker.network.bridge.enable_icc": "false"}, // isolates proxies from each other
+			Options:    egressOptions(engineNets.mtu),
 			Labels:     map[string]string{engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: roleEgress},
 		})
 		if err != nil && !errdefs.IsConflict(err) {
@@ -159,6 +164,37 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 		}
 	}
 	return engineNetworks{}, fmt.Errorf("creating the network %s: it keeps disappearing", egressNetwork)
+}
+
+// optionMTU is the option of a network for the size of its packets.
+const optionMTU = "com.docker.network.driver.mtu"
+
+// egressOptions are those of the network of proxies. Where packets of the usual size get lost,
+// as in VPNs, the user has set the size for the default bridge, which the engine does not use
+// for other networks.
+func egressOptions(mtu string) map[string]string {
+	options := map[string]string{"com.docker.network.bridge.enable_icc": "false"} // isolates proxies from each other
+	if mtu != "" {
+		options[optionMTU] = mtu
+	}
+	return options
+}
+
+// otherMTU reports whether the network of proxies was created before the engine's setting was
+// changed.
+func (s engineNetworks) otherMTU() bool {
+	const usual = "1500"
+	return s.egress != "" && s.mtu != "" && cmp.Or(s.egressMTU, usual) != s.mtu
+}
+
+// removeUnused removes a network to which no container belongs, not even a stopped one.
+func (d *Driver) removeUnused(ctx context.Context, id string) bool {
+	used, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("network", id)})
+	if err != nil || len(used.Items) > 0 {
+		return false
+	}
+	_, err = d.API.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
+	return err == nil
 }
 
 // cacheNetworks caches the last listing.
@@ -196,9 +232,12 @@ func parseNetworks(all []network.Summary) (engineNetworks, error) {
 			if n.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
 				return engineNetworks{}, lifecycle.Foreign(egressNetwork, "a network")
 			}
-			engineNets.egress = n.ID
+			engineNets.egress, engineNets.egressMTU = n.ID, n.Options[optionMTU]
 		} else if n.Name == egressNetwork && n.Labels[engine.LabelCreatedBy] == engine.CreatedBy {
 			engineNets.duplicates = append(engineNets.duplicates, n.ID)
+		}
+		if n.Options["com.docker.network.bridge.default_bridge"] == "true" {
+			engineNets.mtu = n.Options[optionMTU]
 		}
 		for _, c := range n.IPAM.Config {
 			if !c.Subnet.IsValid() || !c.Subnet.Addr().Is4() {
