@@ -84,6 +84,40 @@ func TestInstallFromTheReleaseOfTheInstaller(t *testing.T) {
 	in.installed(t, fakePlugin)
 }
 
+// The installer tries what it has installed with the Docker CLI of the user.
+func TestInstallTriesThePlugin(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, docker string
+		code         int
+		said         []string
+	}{
+		{"works", "exit 0\n", 0, nil},
+		{"no plugins", "echo \"docker: 'ralph' is not a docker command.\" >&2; exit 1\n", 1, []string{
+			"/docker does not run the plugin: docker: 'ralph' is not a docker command.", `Hint: run "docker ralph version" as `,
+		}},
+		{"other configuration", "[ \"$DOCKER_CONFIG\" = \"$HOME/docker\" ] && [ \"$*\" = 'ralph version' ]\n", 0, nil},
+		{"snap", "", 1, []string{"/docker is a snap, which cannot read plugins in ", "Hint: install Docker Engine in place of the snap"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			in := newInstallation(t)
+			if tc.docker == "" {
+				in.put(t, "snap", "exit 1\n")
+				bin := filepath.Join(in.dir, "bin")
+				assert.NilError(t, os.Symlink(filepath.Join(bin, "snap"), filepath.Join(bin, "docker")))
+			} else {
+				in.put(t, "docker", tc.docker)
+			}
+			res := in.run(t, "--from", writeRelease(t, release(releaseName, fakePlugin))).expect(t, tc.code)
+			assert.Check(t, is.Contains(res.stderr, "installed "+in.target))
+			for _, want := range tc.said {
+				assert.Check(t, is.Contains(res.stderr, want))
+			}
+		})
+	}
+}
+
 func TestInstallErrors(t *testing.T) {
 	t.Parallel()
 	good := release(releaseName, fakePlugin)

@@ -95,8 +95,8 @@ func (in *installation) without(t *testing.T, name string) {
 	in.env = append(in.env, "PATH="+bin)
 }
 
-// fakePlugin answers as the plugin does when the Docker CLI asks what it is.
-const fakePlugin = "#!/bin/sh\n[ \"$1\" = docker-cli-plugin-metadata ] && echo '{ \"Vendor\": \"docker-ralph\", \"Version\": \"v7\" }'\n"
+// fakePlugin answers as the plugin does when the Docker CLI asks what it is, or runs it.
+const fakePlugin = "#!/bin/sh\n[ \"$1\" != docker-cli-plugin-metadata ] || echo '{ \"SchemaVersion\": \"0.1.0\", \"Vendor\": \"docker-ralph\", \"Version\": \"v7\" }'\n"
 
 const releaseName = "docker-ralph-" + runtime.GOOS + "-" + runtime.GOARCH
 

@@ -205,7 +205,32 @@ put() {
 	esac
 	mv -f "$STAGED" "$TARGET"
 	say "installed $TARGET ($(printf '%s\n' "$about" | sed -n 's/.*"Version": "\([^"]*\)".*/\1/p'))"
-	have docker || say "docker is not on the PATH: install the Docker CLI, then run \"docker ralph --help\""
+	try_docker
+}
+
+# Checks that the Docker CLI finds what was installed.
+try_docker() {
+	local docker said
+	if ! have docker; then
+		say "docker is not on the PATH: install the Docker CLI, then run \"docker ralph --help\""
+		return
+	fi
+	docker=$(command -v docker)
+	if said=$(as_owner env DOCKER_CONFIG="$CONFIG" PATH="$PATH" "$docker" ralph version 2>&1); then
+		return
+	fi
+	case "$docker $(readlink "$docker" || true)" in
+	*/snap/* | */bin/snap)
+		say "Error: $docker is a snap, which cannot read plugins in $CONFIG"
+		say "Hint: install Docker Engine in place of the snap (https://docs.docker.com/engine/install/)."
+		say "      Images and volumes of the snap are not taken over"
+		;;
+	*)
+		say "Error: $docker does not run the plugin: $(printf '%s\n' "$said" | sed -n '/./{p;q;}')"
+		say "Hint: run \"docker ralph version\" as $OWNER, with the Docker CLI 20.10 or newer"
+		;;
+	esac
+	exit 1
 }
 
 install_release() {
