@@ -1,0 +1,205 @@
+// Package leftover keeps what a run left uncommitted apart from the next run: in a commit
+// under a ref of the run's task, and no longer in the worktree.
+package leftover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/wire/leftoverref"
+)
+
+// gitTimeout bounds one git command: an agent can make it hang.
+const gitTimeout = 5 * time.Minute
+
+// Worktree is the root of a worktree.
+type Worktree string
+
+// Changed lists the paths of the files with uncommitted changes. A repository in a
+// subdirectory, which cannot be committed, ends with a slash.
+func (w Worktree) Changed(ctx context.Context) ([]string, error) {
+	changes, err := w.changes(ctx)
+	return slices.Sorted(maps.Keys(changes)), err
+}
+
+// changes returns by path whether a file has been deleted.
+func (w Worktree) changes(ctx context.Context) (map[string]bool, error) {
+	out, err := w.git(ctx, nil, "", "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all")
+	if err != nil {
+		return nil, fmt.Errorf("listing uncommitted changes: %w", err)
+	}
+	deleted := map[string]bool{}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		if len(entry) > 3 { // a file that only the index lacks comes again, as untracked
+			deleted[entry[3:]] = entry[1] == 'D' || entry[:2] == "D "
+		}
+	}
+	return deleted, nil
+}
+
+// Saved are uncommitted changes that were set aside.
+type Saved struct {
+	Ref   string // empty if there were none
+	Files int
+}
+
+// SetAside commits the uncommitted changes to a ref of the task and undoes them in the
+// worktree. The files in keep are not touched, nor are those that change meanwhile: they
+// may be the user's. After an error the worktree has all changes.
+func (w Worktree) SetAside(ctx context.Context, task string, keep []string) (Saved, error) {
+	changes, err := w.changes(ctx)
+	if err != nil {
+		return Saved{}, err
+	}
+	for _, path := range keep {
+		delete(changes, path)
+	}
+	maps.DeleteFunc(changes, func(path string, _ bool) bool { return strings.HasSuffix(path, "/") })
+	if len(changes) == 0 {
+		return Saved{}, nil
+	}
+	saved := Saved{Files: len(changes)}
+	if len(keep) == 0 {
+		w.quit(ctx)
+	}
+	if saved.Ref, err = w.move(ctx, task, changes); err != nil {
+		return Saved{}, fmt.Errorf("setting uncommitted changes aside: %w", err)
+	}
+	return saved, nil
+}
+
+// quit ends a merge or the like that a run has not completed: its files stay, and the next
+// commit is an ordinary one.
+func (w Worktree) quit(ctx context.Context) {
+	for _, operation := range []string{"merge", "cherry-pick", "revert", "rebase", "am"} {
+		_, _ = w.git(ctx, nil, "", operation, "--quit") // fails if none is in progress
+	}
+}
+
+// move commits the changes to a ref, and checks out what the branch has instead. The index that
+// it uses for that is not git's own: the user's may have staged changes.
+func (w Worktree) move(ctx context.Context, task string, changes map[string]bool) (ref string, err error) {
+	dir, err := w.git(ctx, nil, "", "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return "", err
+	}
+	temp, err := os.MkdirTemp(dir, "ralph-leftover-") // not in /tmp, which may be full
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	index := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
+	base, head, err := w.base(ctx)
+	if err != nil {
+		return "", err
+	}
+	tree, err := w.write(ctx, index, base, changes)
+	if err != nil {
+		return "", err
+	}
+	if ref, err = w.commit(ctx, task, tree, head); err != nil {
+		return "", err
+	}
+	// A file that has changed since is not overwritten: then this fails. The ref stays, in
+	// case of a failure half-way.
+	if _, err := w.git(ctx, index, "", "read-tree", "-m", "-u", "--no-sparse-checkout", tree, base); err != nil {
+		return "", err
+	}
+	return ref, w.unstage(ctx, base, head, changes)
+}
+
+// write writes a tree with the changes to base.
+func (w Worktree) write(ctx context.Context, index []string, base string, changes map[string]bool) (tree string, err error) {
+	var removed, added strings.Builder
+	for path, deleted := range changes {
+		if deleted {
+			removed.WriteString(path + "\x00")
+		} else {
+			added.WriteString(path + "\x00")
+		}
+	}
+	if _, err := w.git(ctx, index, "", "read-tree", base); err != nil {
+		return "", err
+	}
+	if _, err := w.git(ctx, index, removed.String(), "update-index", "-z", "--force-remove", "--stdin"); err != nil {
+		return "", err
+	}
+	if _, err := w.git(ctx, index, added.String(), "update-index", "-z", "--add", "--remove", "--replace", "--stdin"); err != nil {
+		return "", err
+	}
+	return w.git(ctx, index, "", "write-tree")
+}
+
+// base returns the tree that is checked out, and its commit, or "" before the first one.
+func (w Worktree) base(ctx context.Context) (tree, head string, err error) {
+	head, err = w.git(ctx, nil, "", "rev-parse", "--verify", "-q", "HEAD^{commit}")
+	if gitrepo.SaysNo(err) {
+		tree, err = w.git(ctx, nil, "", "mktree")
+		return tree, "", err
+	}
+	return head, head, err
+}
+
+// commit commits a tree to a new ref of the task.
+func (w Worktree) commit(ctx context.Context, task, tree, head string) (ref string, err error) {
+	args := []string{"commit-tree", "--no-gpg-sign", "-m", "Uncommitted changes of task " + task, tree}
+	if head != "" {
+		args = append(args, "-p", head)
+	}
+	commit, err := w.git(ctx, nil, "", args...)
+	if err != nil {
+		return "", err
+	}
+	ref = leftoverref.Name(task, commit)
+	_, err = w.git(ctx, nil, "", "update-ref", ref, commit)
+	return ref, err
+}
+
+// unstage resets paths in git's own index.
+func (w Worktree) unstage(ctx context.Context, base, head string, changes map[string]bool) error {
+	paths := strings.Join(slices.Collect(maps.Keys(changes)), "\x00") + "\x00"
+	if head == "" {
+		_, err := w.git(ctx, nil, paths, "update-index", "-z", "--force-remove", "--stdin")
+		return err
+	}
+	_, err := w.git(ctx, nil, paths, "--literal-pathspecs", "reset", "-q", base, "--pathspec-from-file=-", "--pathspec-file-nul")
+	return err
+}
+
+// List returns the refs of tasks, the newest first. An unreadable repository has none.
+func (w Worktree) List(ctx context.Context) map[string][]string {
+	out, err := w.git(ctx, nil, "", "for-each-ref", "--sort=-committerdate", "--format=%(refname)", leftoverref.Prefix)
+	if err != nil {
+		return nil
+	}
+	refs := map[string][]string{}
+	for ref := range strings.FieldsSeq(out) {
+		if task, ok := leftoverref.Task(ref); ok {
+			refs[task] = append(refs[task], ref)
+		}
+	}
+	return refs
+}
+
+// git runs git in the worktree with more variables.
+func (w Worktree) git(ctx context.Context, environ []string, stdin string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, errors.New("git did not end"))
+	defer cancel()
+	g := gitrepo.Git{
+		Program: "git", Dir: string(w), Environ: append(gitrepo.Environ(os.Environ()), environ...),
+		Config: []string{"core.safecrlf=false", "user.name=ralph", "user.email=ralph@localhost"},
+	}
+	return gitrepo.AtPipe(ctx, string(w), func(ctx context.Context) (string, error) {
+		var stdout strings.Builder
+		err := g.Stream(ctx, strings.NewReader(stdin), &stdout, args...)
+		return strings.TrimSuffix(stdout.String(), "\n"), err
+	})
+}

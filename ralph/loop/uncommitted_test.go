@@ -1,0 +1,132 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/ralph/leftover"
+)
+
+// aside sets the files of a loop's worktree aside, in memory.
+type aside struct {
+	dir  string
+	refs map[string][]string
+}
+
+func (a *aside) changed(context.Context) (files []string, _ error) {
+	entries, err := os.ReadDir(a.dir)
+	for _, e := range entries {
+		files = append(files, e.Name())
+	}
+	return files, err
+}
+
+func (a *aside) set(ctx context.Context, task string, keep []string) (saved leftover.Saved, _ error) {
+	files, err := a.changed(ctx)
+	for _, file := range files {
+		if slices.Contains(keep, file) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(a.dir, file)); err != nil {
+			return saved, err
+		}
+		saved.Files++
+		saved.Ref = "refs/ralph/leftover/" + task + "-" + file
+	}
+	if saved.Ref != "" {
+		a.refs[task] = append([]string{saved.Ref}, a.refs[task]...)
+	}
+	return saved, err
+}
+
+func (a *aside) list(context.Context) map[string][]string { return a.refs }
+
+func newAsideLoop(t *testing.T, program string, b *fileBacklog) (*testLoop, *aside, *[]string) {
+	t.Helper()
+	tr, notes := newFileLoop(t, "", b), &[]string{}
+	tr.Agent = noteAgent{script("cd " + tr.Dir + "; " + program), notes}
+	a := &aside{tr.Dir, map[string][]string{}}
+	tr.Uncommitted, tr.SetAside, tr.Leftovers = a.changed, a.set, a.list
+	assert.NilError(t, os.WriteFile(filepath.Join(tr.Dir, "mine"), nil, 0o600))
+	return tr, a, notes
+}
+
+// One bad task does not take others along: checks and runs do not see what it left, and
+// the next agent hears where that is.
+func TestNextRunStartsClean(t *testing.T) {
+	for _, tc := range []struct{ name, first, refs string }{
+		{"crashed", "touch x; exit 1", "a-x"},
+		{"gave up", "touch x", "a-x"},
+		{"finished without a commit", "touch x $BACKLOG/a", "a-x"},
+		{"out of time", "touch x; sleep 100", "a-x"},
+		{"left nothing", "exit 1", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newFileBacklog(t, "a", "b")
+			if !strings.Contains(tc.first, "BACKLOG") {
+				b.held = []string{"a"}
+			}
+			tr, _, notes := newAsideLoop(t, `test -e $DIR/1 || { touch $DIR/1; `+tc.first+`; exit; }; test -e x && echo DIRTY; touch y $BACKLOG/b`, b)
+			tr.Checks = []string{"test ! -e x && test ! -e y && test -e mine"}
+			tr.MaxIterations, tr.Bounds.MaxFailures = 2, 0
+			if strings.Contains(tc.first, "sleep") {
+				tr.MaxIterations, tr.Timeout = 1, tr.timing.drain
+			}
+			report, _ := Run(t.Context(), tr.Options)
+			out := tr.out.String()
+			assert.Check(t, !strings.Contains(out, "DIRTY"), out)
+			if tc.refs != "" {
+				assert.Check(t, cmp.Contains(out, "Set aside 1 change that the run did not commit: refs/ralph/leftover/"+tc.refs+"\n"))
+			}
+			if tr.MaxIterations == 1 {
+				return
+			}
+			assert.Equal(t, len(report.Iterations[1].Checks), 1, out)
+			assert.Equal(t, report.Iterations[1].Checks[0].Failure, "")
+			named := strings.Contains((*notes)[1], "- `a`: `refs/ralph/leftover/"+tc.refs+"`\n")
+			assert.Equal(t, named, tc.refs != "" && report.Iterations[0].Outcome != outcomeDone, (*notes)[1])
+			_, err := os.Stat(filepath.Join(tr.Dir, "mine"))
+			assert.NilError(t, err)
+		})
+	}
+}
+
+// Nothing is set aside that may be another's work.
+func TestSetAsideOnlyWhatIsTheRuns(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		set  func(*Options)
+		warn string
+	}{
+		{"another session", func(o *Options) { o.OtherSession = func() string { return "ralph shell" } },
+			`Warning: uncommitted changes are not set aside while "ralph shell" runs in this sandbox`},
+		{"unknown before", func(o *Options) {
+			o.Uncommitted = func(context.Context) ([]string, error) { return nil, errors.New("listing: broken") }
+		}, "Warning: listing: broken"},
+		{"outside of a sandbox", func(o *Options) { o.SetAside = nil }, ""},
+		{"git fails", func(o *Options) {
+			o.SetAside = func(context.Context, string, []string) (leftover.Saved, error) {
+				return leftover.Saved{}, errors.New("setting aside: broken")
+			}
+		}, "Warning: setting aside: broken; the next run starts with them"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newFileBacklog(t, "a")
+			tr, _, _ := newAsideLoop(t, "touch x; exit 1", b)
+			b.held, tr.MaxIterations = []string{"a"}, 1
+			tc.set(&tr.Options)
+			_, _ = Run(t.Context(), tr.Options)
+			_, err := os.Stat(filepath.Join(tr.Dir, "x"))
+			assert.NilError(t, err)
+			assert.Check(t, cmp.Contains(tr.errs.String(), tc.warn))
+		})
+	}
+}
