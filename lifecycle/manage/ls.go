@@ -75,8 +75,8 @@ func Sandboxes(ctx context.Context, h host.Host, opts ListOptions) ([]SandboxSta
 		return nil, hint.Wrap(gitrepo.ErrNotRepository, "list all sandboxes with --all")
 	}
 	if failed != nil {
-		if len(all) == 0 {
-			return nil, failed
+		if len(mine) == 0 {
+			return nil, failed // an empty list would say that there are none
 		}
 		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", failed))
 	}
