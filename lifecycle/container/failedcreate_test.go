@@ -108,3 +108,32 @@ func TestMissingWorktreeHintsAtAClone(t *testing.T) {
 		assert.Assert(t, strings.Contains(strings.Join(hint.Of(err), "\n"), "--workspace clone"), err)
 	}
 }
+
+// forgetful is an engine that answers the creation of an existing volume without its labels.
+type forgetful struct{ blind }
+
+func (f forgetful) VolumeCreate(ctx context.Context, opts client.VolumeCreateOptions) (client.VolumeCreateResult, error) {
+	_, exists := f.volumes[opts.Name]
+	res, err := f.blind.VolumeCreate(ctx, opts)
+	if exists {
+		res.Volume.Labels = nil
+	}
+	return res, err
+}
+
+// After a restart of the engine, the volumes of an earlier sandbox are still ours.
+func TestVolumesAreOursAfterARestart(t *testing.T) {
+	d := &Driver{API: forgetful{blind{volumes: map[string]volume.Volume{}}}, StateDir: t.TempDir()}
+	spec := gitSpec(true)
+	spec.Cache = "/src"
+	for range 2 {
+		assert.NilError(t, d.createSockets(t.Context(), spec.Name))
+		createVolumes(t, d, spec)
+		_, err := d.createCache(t.Context(), spec, labels(spec))
+		assert.NilError(t, err)
+	}
+
+	foreign := blind{volumes: map[string]volume.Volume{socketsVolume("sb"): {Name: socketsVolume("sb")}}}
+	err := (&Driver{API: forgetful{foreign}, StateDir: t.TempDir()}).createSockets(t.Context(), "sb")
+	assert.ErrorContains(t, err, "that docker-ralph did not create")
+}

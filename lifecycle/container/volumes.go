@@ -76,8 +76,10 @@ func (d *Driver) createSockets(ctx context.Context, sandbox string) error {
 	if err != nil {
 		return fmt.Errorf("creating the volume %s: %w", name, err)
 	}
-	if made.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy {
-		return lifecycle.Foreign(name, "a volume")
+	if made.Volume.Labels[engine.LabelCreatedBy] == engine.CreatedBy {
+		return nil
 	}
-	return nil
+	// A restarted Docker 20.10 answers without the labels of an existing volume until it is inspected.
+	_, err = d.HasVolume(ctx, name)
+	return err
 }
