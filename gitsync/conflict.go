@@ -117,10 +117,10 @@ func (c *Conflict) advice() *advice {
 	switch c.Kind {
 	case movedBack:
 		a.why = "your branch was moved back to an earlier commit"
-		a.todo = fmt.Sprintf("restore them with %s, or drop them with --recreate", c.reset(a, c.Ref))
+		a.todo = fmt.Sprintf("restore them with %s, or leave them there and reopen their tasks with --recreate", c.reset(a, c.Ref))
 	case rewritten:
 		a.why = "the sandbox has rewritten commits of your branch"
-		a.todo = fmt.Sprintf("compare both with %s; accept the sandbox's with %s, or drop them with --recreate",
+		a.todo = fmt.Sprintf("compare both with %s; accept the sandbox's with %s, or leave them there and reopen their tasks with --recreate",
 			a.git("range-diff", "HEAD..."+c.Ref), c.reset(a, c.Ref))
 	case switchedAway:
 		on := c.Detail
@@ -137,7 +137,7 @@ func (c *Conflict) advice() *advice {
 		a.todo = "finish or abort it; the next command fast-forwards the branch"
 	case hasSubmodule:
 		a.why = fmt.Sprintf("the sandbox's commits add or change the submodule %q, whose configuration can make git run programs", c.Detail)
-		a.todo = fmt.Sprintf("do not merge them or check them out: view them with %s; remove the submodule from all of them in \"docker ralph shell\", or drop them with --recreate",
+		a.todo = fmt.Sprintf("do not merge them or check them out: view them with %s; remove the submodule from all of them in \"docker ralph shell\", or leave them there and reopen their tasks with --recreate",
 			a.git("log", "-p", "--submodule=short", c.Ref))
 	case filesElsewhere:
 		a.why = "your files are as they were before these commits"

@@ -3,6 +3,7 @@ package gitsync
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 
@@ -90,9 +91,18 @@ func (r *Repo) setReported(st *state) error {
 	return r.save(*st)
 }
 
-// fetch fetches and fast-forwards. final, if not nil, returns the commit that the user's
-// branch may be fast-forwarded to, or none; it gets the last one.
+// fetch fetches and fast-forwards, and records what the user's branch does not get. final, if not
+// nil, returns the commit that the branch may be fast-forwarded to, or none; it gets the last one.
 func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip string) (string, error)) (Result, error) {
+	res, err := r.fetchRefs(ctx, st, sh, final)
+	if saveErr := r.recordUnmerged(st, res, err, final == nil); saveErr != nil {
+		err = errors.Join(err, saveErr)
+	}
+	return res, err
+}
+
+// fetchRefs is fetch without the record.
+func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final func(tip string) (string, error)) (Result, error) {
 	if st.Branch == "" {
 		branch, err := r.git.Branch(ctx)
 		if err != nil {

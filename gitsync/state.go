@@ -61,6 +61,8 @@ type state struct {
 	Retry bool `json:"retry,omitempty"`
 	// Held says that a [Gate] has held new commits back.
 	Held bool `json:"held,omitempty"`
+	// Unmerged are commits that the last sync has left out of the user's branch.
+	Unmerged *Unmerged `json:"unmerged,omitempty"`
 }
 
 // setSynced records that both sides have the branch at a commit.

@@ -1,0 +1,80 @@
+package gitsync
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+// Unmerged are commits of a sandbox that the user's branch does not have.
+type Unmerged struct {
+	// Branch is the user's branch.
+	Branch string `json:"branch"`
+	// Ref is where the user's repository has the commits, and Commit the last one; empty if
+	// only the sandbox has them.
+	Ref    string `json:"ref,omitempty"`
+	Commit string `json:"commit,omitempty"`
+	// Why is the reason in one line, and Hints what to do.
+	Why   string   `json:"why"`
+	Hints []string `json:"hints,omitempty"`
+}
+
+// recordUnmerged records whether the user's branch has what a sync has found in the sandbox. A
+// failure counts only if the sandbox may have commits; while an agent works, the last sync is yet
+// to come.
+func (r *Repo) recordUnmerged(st *state, res Result, failure error, last bool) error {
+	_, refused := errors.AsType[*RefusedError](failure)
+	_, held := errors.AsType[*HeldError](failure)
+	own := "refs/heads/" + st.Branch
+	caughtUp := last || res.Commits > 0 || res.refs[own] == st.Synced
+	was := st.Unmerged
+	switch c := res.Conflict; {
+	case failure == nil && c != nil:
+		st.Unmerged = &Unmerged{Branch: st.Branch, Ref: c.Ref, Commit: res.refs[own], Why: c.Error(), Hints: []string{c.Hint()}}
+	case failure == nil && caughtUp:
+		st.Unmerged = nil
+	case refused, held, failure != nil && last && st.Dirty:
+		st.Unmerged = &Unmerged{Branch: st.Branch, Why: failure.Error(), Hints: hint.Of(failure)}
+	}
+	if reflect.DeepEqual(was, st.Unmerged) {
+		return nil
+	}
+	return r.save(*st)
+}
+
+// UnmergedCommits returns what the last sync with a sandbox has left out of the user's branch; nil
+// for nothing.
+func UnmergedCommits(stateDir, name string) *Unmerged {
+	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
+	if err != nil {
+		return nil
+	}
+	return st.Unmerged
+}
+
+// Lacking returns those of some commits that a branch of a repository does not have. Their IDs can
+// be an agent's.
+func Lacking(ctx context.Context, wt gitrepo.Worktree, branch string, commits []string) ([]string, error) {
+	g, err := hostgit.New(wt)
+	if err != nil {
+		return nil, err
+	}
+	var lacking []string
+	for _, commit := range commits {
+		if !hostgit.IsObjectID(commit) {
+			continue
+		}
+		has, err := g.Contains(ctx, "refs/heads/"+branch, commit)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil || !has { // it is an error for an object that the repository does not have
+			lacking = append(lacking, commit)
+		}
+	}
+	return lacking, nil
+}
