@@ -81,6 +81,13 @@ const ExitNoGit = 11
 // ExitQuestion is the exit code of a loop with nothing left but questions to the user.
 const ExitQuestion = 12
 
+// How a loop has ended whose commits are not on the user's branch, although it has succeeded in its
+// sandbox. Only the host knows.
+const (
+	ExitUnmerged = 14
+	StopUnmerged = "unmerged"
+)
+
 // Signing commits in a sandbox.
 const (
 	// SignProgram is the name by which git calls ralph to have something signed.

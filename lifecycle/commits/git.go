@@ -213,10 +213,11 @@ func recreateHint(sb lifecycle.Sandbox, err error) error {
 	if isHeld(err) {
 		return heldHint(sb, err)
 	}
+	_, refused := errors.AsType[*gitsync.RefusedError](err)
 	switch {
 	case !gitsync.Permanent(err):
 		return err
-	case sb.Clone:
+	case sb.Clone, refused:
 		return hint.Wrap(err, "%s", DiscardHint(sb.Name))
 	}
 	return hint.Wrap(err, "recreate the sandbox with --recreate; commits that cannot be fetched are lost, your files are kept")

@@ -49,6 +49,9 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		}
 	}
 	ReportSync(h, res)
+	if err == nil {
+		ReopenUnmerged(ctx, h, driver, sb)
+	}
 	if sb.Clone && err == nil {
 		err = checkLFS(ctx, repo, sh, sb)
 	}
@@ -156,7 +159,7 @@ func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i
 	if err == nil {
 		err = lost // it stays in the volume, which goes
 	}
-	if sb.Clone && err != nil {
+	if _, refused := errors.AsType[*gitsync.RefusedError](err); err != nil && (sb.Clone || refused) {
 		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
 	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {

@@ -9,6 +9,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 )
 
 // discard removes an ephemeral sandbox, even after an interrupt. It fetches unfetched commits
@@ -19,6 +20,8 @@ func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, f
 		if err := t.save(h)(ctx, sb); err != nil {
 			return err
 		}
+	} else {
+		commits.ReopenUnmerged(ctx, h, t.Driver, sb)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -1,0 +1,165 @@
+package commits
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+// ended is a repository whose sandbox has run a loop with one commit that the branch lacks.
+type ended struct {
+	h      host.Host
+	wt     gitrepo.Worktree
+	sb     lifecycle.Sandbox
+	commit string // of the loop
+	loop   runlog.Loop
+	stderr bytes.Buffer
+}
+
+func newEnded(t *testing.T) *ended {
+	t.Helper()
+	e := &ended{}
+	e.wt, _ = repository(t)
+	e.h = host.Host{StateDir: t.TempDir(), Stderr: &e.stderr}
+	e.sb = lifecycle.Sandbox{Name: "ralph-test", Root: e.wt.Root, MainRoot: e.wt.MainRoot, Scope: e.wt.Scope, Private: true}
+	e.commit = e.git(t, "commit-tree", "-m", "the agent's", "-p", "HEAD", "HEAD^{tree}")
+	e.loop = runlog.Loop{ID: "20260102T030405-build", Mode: "build", Branch: "main", Started: time.Now(), Ended: time.Now(), Stop: "complete"}
+	for name, content := range map[string]any{"loop.json": e.loop, "iterations.jsonl": runlog.Iteration{N: 1, Done: []string{"a", "b"}, Commit: e.commit, Commits: 1}} {
+		e.write(t, filepath.Join(e.wt.Root, ".ralph", "logs", e.loop.ID, name), content)
+	}
+	return e
+}
+
+func (e *ended) git(t *testing.T, args ...string) string {
+	t.Helper()
+	args = append([]string{"-C", e.wt.Root, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)
+	out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	return strings.TrimSpace(string(out))
+}
+
+func (e *ended) write(t *testing.T, path string, content any) {
+	t.Helper()
+	encoded, err := json.Marshal(content)
+	assert.NilError(t, err)
+	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	assert.NilError(t, os.WriteFile(path, append(encoded, '\n'), 0o644))
+}
+
+// state writes what the host remembers of the sandbox.
+func (e *ended) state(t *testing.T, fields map[string]any) {
+	t.Helper()
+	e.write(t, filepath.Join(e.h.StateDir, "git", "ralph-test.json"), fields)
+}
+
+func (e *ended) unmerged() gitsync.Unmerged {
+	return gitsync.Unmerged{Branch: "main", Ref: "refs/ralph/ralph-test/main", Commit: e.commit, Why: "both have moved", Hints: []string{"merge"}}
+}
+
+// A loop has succeeded once its commits are on the user's branch.
+func TestEndOfALoopWithoutItsCommits(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		state    func(e *ended) map[string]any
+		before   func(t *testing.T, e *ended)
+		code     int
+		stop     string
+		want     int
+		contains string
+	}{
+		{"no record", func(*ended) map[string]any { return nil }, nil, 0, "complete", 0, ""},
+		{"in the way", func(e *ended) map[string]any { return map[string]any{"unmerged": e.unmerged()} }, nil, 0, "unmerged", wire.ExitUnmerged, "both have moved"},
+		{"another failure", func(e *ended) map[string]any { return map[string]any{"unmerged": e.unmerged()} }, nil, 7, "complete", 7, "both have moved"},
+		{"only in the sandbox", func(*ended) map[string]any {
+			return map[string]any{"unmerged": gitsync.Unmerged{Branch: "main", Why: "held back"}}
+		}, nil, 0, "unmerged", wire.ExitUnmerged, "held back"},
+		{"merged since", func(e *ended) map[string]any { return map[string]any{"unmerged": e.unmerged()} }, func(t *testing.T, e *ended) {
+			t.Helper()
+			e.git(t, "reset", "-q", e.commit)
+		}, 0, "complete", 0, ""},
+		{"never fetched", func(*ended) map[string]any { return map[string]any{"dirty": true} }, nil, 0, "unmerged", wire.ExitUnmerged, "were not fetched"},
+		{"fetched, and not noted", func(*ended) map[string]any { return map[string]any{"dirty": true} }, func(t *testing.T, e *ended) {
+			t.Helper()
+			e.git(t, "reset", "-q", e.commit)
+		}, 0, "complete", 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := newEnded(t)
+			if state := tc.state(e); state != nil {
+				e.state(t, state)
+			}
+			if tc.before != nil {
+				tc.before(t, e)
+			}
+			e.loop.ExitCode = tc.code
+			end := EndOf(t.Context(), e.h, e.sb, e.loop)
+			assert.Equal(t, end.Stop, tc.stop)
+			assert.Equal(t, end.ExitCode, tc.want)
+			assert.Assert(t, is.Contains(end.Error, tc.contains))
+			e.loop.Ended = time.Time{}
+			assert.Equal(t, EndOf(t.Context(), e.h, e.sb, e.loop), e.loop, "it runs")
+		})
+	}
+}
+
+func TestUnmergedErrorHasTheHints(t *testing.T) {
+	err := NewUnmergedError(gitsync.Unmerged{Branch: "main", Why: "held back", Hints: []string{"first", "second"}})
+	assert.Error(t, err, "held back")
+	assert.DeepEqual(t, hint.Of(err), []string{"first", "second"})
+	assert.Error(t, &UnmergedError{Unmerged: gitsync.Unmerged{Branch: "main", Ref: "refs/x"}}, "commits of the loop are not on your branch main, but at refs/x")
+}
+
+// backlogDriver is a sandbox with a backlog.
+type backlogDriver struct {
+	lifecycle.Driver
+	done     string
+	reopened []string
+}
+
+func (d *backlogDriver) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	if p.Args[2] == "list" {
+		_, err := p.Stdout.Write([]byte(d.done))
+		return 0, err
+	}
+	d.reopened = append(d.reopened, strings.Join(p.Args[2:4], " "))
+	return 0, nil
+}
+
+// A sandbox that is removed leaves no task done whose commits the user's branch lacks. Tasks that
+// are not done any more stay as they are.
+func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		merged bool
+		want   []string
+	}{{"left behind", false, []string{"reopen a"}}, {"merged", true, nil}} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := newEnded(t)
+			e.state(t, map[string]any{"unmerged": e.unmerged()})
+			if tc.merged {
+				e.git(t, "reset", "-q", e.commit)
+			}
+			d := &backlogDriver{done: `[{"id":"a"},{"id":"other"}]`}
+			ReopenUnmerged(t.Context(), e.h, d, e.sb)
+			assert.DeepEqual(t, d.reopened, tc.want)
+			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/main\nReopened 1 task, whose commits are not on your branch main: a\n"), !tc.merged, e.stderr.String())
+		})
+	}
+}
