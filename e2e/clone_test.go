@@ -13,6 +13,8 @@ import (
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Sandboxes with a clone of the worktree: they mount nothing of this machine, and the
@@ -91,7 +93,7 @@ func TestCloneDoesNotOverwriteFiles(t *testing.T) {
 		w.git(t, "commit", "-qm", "ignore")
 		w.write(t, filepath.Join(w.repo, "secret.env"), "mine\n")
 		w.plan(t, task{ID: "a", Title: "Add", Steps: []string{"echo theirs > secret.env && git add -f secret.env && git commit -qm agent"}})
-		res := w.ralph(t, "build", "-n", "1").expect(t, 0)
+		res := w.ralph(t, "build", "-n", "1").expect(t, wire.ExitUnmerged)
 		assert.Check(t, is.Contains(res.stderr, `your "secret.env" would be overwritten: your branch main was not fast-forwarded`))
 		assert.Equal(t, w.read(t, "secret.env"), "mine\n")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "ignore")

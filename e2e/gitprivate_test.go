@@ -16,6 +16,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Sandboxes with a git directory or a clone of their own: the agent's commits
@@ -191,7 +192,7 @@ func TestDivergedBranchesAreReported(t *testing.T) {
 		w.git(t, "commit", "-qm", "The user's")
 		mine := w.git(t, "rev-parse", "main")
 		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
-		res := build.wait(t).expect(t, 0)
+		res := build.wait(t).expect(t, wire.ExitUnmerged)
 		merged := "refs/ralph/" + w.sandbox(t).Name + "/@merged"
 		assert.Assert(t, is.Contains(res.stderr, "Warning: your branch and the sandbox's have diverged: "))
 		assert.Assert(t, is.Contains(res.stderr, "git reset "+merged))

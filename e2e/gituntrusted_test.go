@@ -12,6 +12,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Git directories and repositories that an agent breaks or plants do no harm
@@ -125,13 +127,22 @@ func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
 			"git add -A && git commit -q --amend -m rewritten",
 		}})
 		before := w.git(t, "rev-parse", "main")
-		res := w.ralph(t, "build", "-n", "1")
+		res := w.ralph(t, "build", "--format", "json", "-n", "1").expect(t, wire.ExitUnmerged)
 		name := w.sandbox(t).Name
+		at := "refs/ralph/" + name + "/@submodule/main"
+		assert.Check(t, is.Contains(res.stderr, "Error: commits of the loop are not on your branch main, but at "+at))
+		assert.Check(t, is.Contains(res.stdout, `{"stop":"unmerged","exit_code":14,"error":"commits of the loop `))
+		for _, args := range [][]string{{"status", "--format", "json"}, {"ls", "--format", "json"}} {
+			shown := strings.ReplaceAll(w.ok(t, args...), " ", "")
+			assert.Check(t, is.Contains(shown, `"exit_code":14`), args)
+			assert.Check(t, is.Contains(shown, `"stop":"unmerged"`), args)
+		}
+		w.ralph(t, "logs", "-f").expect(t, wire.ExitUnmerged)
 		assert.Check(t, is.Contains(res.stderr, `Warning: the sandbox's commits add or change the submodule "inner"`))
 		assert.Check(t, is.Contains(res.stderr, "\nHint: do not merge them or check them out"))
 		assert.Check(t, !strings.Contains(res.stderr, "git reset"))
 		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
-		w.git(t, "log", "-p", "--submodule=short", "refs/ralph/"+name+"/@submodule/main")
+		w.git(t, "log", "-p", "--submodule=short", at)
 		res = w.ralph(t, "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox's commits add or change the submodule"))
 		assert.Check(t, is.Contains(res.stderr, "\nHint: do not merge them or check them out"))
@@ -143,7 +154,11 @@ func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
 
 		// It can be mended in the sandbox, and the sandbox can be recreated.
 		w.ok(t, "shell")
-		w.ok(t, "--recreate", "task", "list")
+		assert.Equal(t, w.statuses(t)["a"], "done")
+		res = w.ralph(t, "--recreate", "task", "list").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Commits that are not on your branch main stay at "+at+"\nReopened 1 task, whose commits are not on your branch main: a\n"))
+		assert.Equal(t, w.statuses(t)["a"], "open")
+		w.git(t, "log", "-p", "--submodule=short", at)
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "inner")))
 		w.ok(t, "task", "delete", "a")
 		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})

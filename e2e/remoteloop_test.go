@@ -23,6 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Loops on engines of other machines, over a slow link that breaks.
@@ -281,7 +282,7 @@ func TestRemoteFetchContinues(t *testing.T) {
 
 	build = cutFetch("b")
 	build.signalGroup(syscall.SIGINT)
-	res := build.wait(t).expect(t, 1)
+	res := build.wait(t).expect(t, wire.ExitUnmerged)
 	assert.Check(t, is.Contains(res.stderr, "Error: commits stay in the sandbox "+sandbox.Name+": "))
 	assert.NilError(t, link.Restore())
 	w.ok(t, "task", "list")

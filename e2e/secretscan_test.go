@@ -14,6 +14,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // The secret scan of the worktree before an agent sees it.
@@ -62,7 +64,7 @@ func TestSecretScanOfTheAgentsCommits(t *testing.T) {
 			assert.Check(t, !strings.Contains(w.git(t, "cat-file", "--batch-check", "--batch-all-objects", "--unordered"), "tmp_objdir"))
 			assert.NilError(t, noFileHolds(filepath.Join(w.config, "ralph"), key))
 		}
-		res := w.ralph(t, "--cred-scan", "build", "-n", "1").expect(t, 1)
+		res := w.ralph(t, "--cred-scan", "build", "-n", "1").expect(t, wire.ExitUnmerged)
 		assert.Check(t, is.Contains(res.stderr, "Warning: possible secrets in the sandbox's new commits:\n"))
 		assert.Check(t, is.Contains(res.stderr, found))
 		assert.Check(t, is.Contains(res.stderr, "were held back"))
@@ -135,7 +137,7 @@ func TestFailedSecretScanBlocks(t *testing.T) {
 		}, poll.WithTimeout(time.Minute))
 		hide.Store(true)
 		w.write(t, w.pathInside(t, "go"), "")
-		res = (<-done).expect(t, 1)
+		res = (<-done).expect(t, wire.ExitUnmerged)
 		assert.Check(t, is.Contains(res.stderr, "commits stay in the sandbox "))
 		assert.Check(t, is.Contains(res.stderr, "cannot be pulled: "))
 		w.ralph(t, "task", "list")

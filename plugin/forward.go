@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command"
 	"github.com/docker/cli/cli/debug"
 	"github.com/moby/buildkit/session/auth/authprovider"
@@ -113,13 +112,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if errors.Is(err, lifecycle.ErrDetached) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if code != 0 {
-		return cli.StatusError{StatusCode: code}
-	}
-	return nil
+	return ended(code, err)
 }
 
 func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 )
@@ -91,6 +92,9 @@ func (d dispatcher) loopTarget(sandbox []string) (manage.LoopTarget, error) {
 
 // ended turns the end of a loop into that of the command.
 func ended(code int, err error) error {
+	if _, is := errors.AsType[*commits.UnmergedError](err); is {
+		return cli.StatusError{Cause: err, StatusCode: code}
+	}
 	if err == nil && code != 0 {
 		return cli.StatusError{StatusCode: code}
 	}

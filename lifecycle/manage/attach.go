@@ -35,7 +35,10 @@ func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
 	stop := contact(ctx, h, name, true)
 	code, err := attachTo(ctx, h, wt, name)
 	stop(err == nil || errors.Is(err, run.ErrUnknownEnd))
-	return code, err
+	if err != nil {
+		return code, err
+	}
+	return endFor(ctx, h, wt, name, code)
 }
 
 func attachTo(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (int, error) {

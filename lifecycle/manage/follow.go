@@ -9,9 +9,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // follower checks whether a loop still runs, and how it ended.
@@ -75,6 +79,30 @@ func (f *follower) done(ctx context.Context) (code int, done bool, err error) {
 		}
 	}
 	return code, true, err
+}
+
+// accompanied reports whether a command on this machine runs the loop, or fetches its last commits.
+func (f *follower) accompanied() bool {
+	r, ok := host.ReadRecord(filepath.Join(f.host.RecordDir(f.sandbox), f.id))
+	return f.id != "" && ok && r.Live
+}
+
+// endFor returns the exit code of the latest loop of a worktree, whose log says code. It is an
+// error if its commits are not on the user's branch.
+func endFor(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, code int) (int, error) {
+	if code != 0 {
+		return code, nil
+	}
+	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch })
+	if err != nil {
+		return code, nil //nolint:nilerr // in a private clone, or pruned
+	}
+	defer log.Close()
+	sb := lifecycle.Sandbox{Name: name, Scope: wt.Scope, Root: wt.Root, MainRoot: wt.MainRoot}
+	if u := commits.UnmergedBy(ctx, h, sb, log.Loop); u != nil {
+		return wire.ExitUnmerged, commits.NewUnmergedError(*u)
+	}
+	return code, nil
 }
 
 // runs lists the commands in the sandbox, at most once in checkEvery. Without an answer the loop

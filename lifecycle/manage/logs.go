@@ -58,7 +58,10 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	stop := contact(ctx, h, name, opts.Follow)
 	code, err := opts.show(ctx, h, wt, name, out)
 	stop(err == nil || errors.Is(err, run.ErrUnknownEnd))
-	return code, err
+	if err != nil || !opts.Follow {
+		return code, err
+	}
+	return endFor(ctx, h, wt, name, code)
 }
 
 // show prints the log of the latest loop of a worktree.
@@ -174,10 +177,11 @@ func (r *logReading) show(last bool) error {
 	return nil
 }
 
-// done trusts the log first: the loop may have been started inside the sandbox.
+// done trusts the log first: the loop may have been started inside the sandbox. A command that
+// fetches its last commits is waited for.
 func (r *logReading) done(ctx context.Context, f *follower) (code int, done bool, err error) {
 	if loop, err := r.log.Reload(); err == nil && !loop.Ended.IsZero() {
-		return loop.ExitCode, true, nil
+		return loop.ExitCode, !f.accompanied(), nil
 	}
 	if f.id == "" {
 		return 0, false, nil

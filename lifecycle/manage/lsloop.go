@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 
@@ -83,16 +84,16 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 	case ok && len(known) > 0: // also while a sandbox is started or repaired
 		return runningLoop(known, logs), nil
 	case ok, l.Sandbox.State != lifecycle.Running:
-		return lastLoopOf(h, l.Sandbox, logs), nil
+		return lastLoopOf(ctx, h, l.Sandbox, logs), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
 	defer cancel()
 	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
 	if err != nil && !errors.Is(err, lifecycle.ErrNotPrepared) {
-		return lastLoopOf(h, l.Sandbox, logs), err
+		return lastLoopOf(ctx, h, l.Sandbox, logs), err
 	}
 	if len(running) == 0 {
-		return lastLoopOf(h, l.Sandbox, logs), nil
+		return lastLoopOf(ctx, h, l.Sandbox, logs), nil
 	}
 	return runningLoop(running, logs), nil
 }
@@ -156,7 +157,11 @@ func runningLoop(running []lifecycle.Dispatch, logs []runlog.Snapshot) *LoopStat
 
 // lastLoopOf describes the last loop. For a background loop without a log in the worktree, it
 // uses the record of its end.
-func lastLoopOf(h host.Host, sb lifecycle.Sandbox, logs []runlog.Snapshot) *LoopStatus {
+func lastLoopOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox, logs []runlog.Snapshot) *LoopStatus {
+	if len(logs) > 0 {
+		logs = slices.Clone(logs)
+		logs[0].Loop = commits.EndOf(ctx, h, sb, logs[0].Loop)
+	}
 	status := lastLoop(logs)
 	e, err := host.Ended(h.StateDir, sb.Name)
 	if err != nil || status != nil && (status.Ended != nil || status.Since.After(e.At)) {

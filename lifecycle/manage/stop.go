@@ -214,7 +214,7 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 	if _, err := run.EndOf(ctx, h, l.Backend.Driver, l.Sandbox, d.ID); err != nil && !errors.Is(err, run.ErrUnknownEnd) {
 		h.Warn(err)
 	}
-	reportOutcome(h, l, d, name)
+	reportOutcome(ctx, h, l, d, name)
 	return ctx.Err()
 }
 
@@ -229,12 +229,16 @@ func waitFor(ctx context.Context, l host.Located, id string) error {
 }
 
 // reportOutcome reports how a loop ended, from its log.
-func reportOutcome(h host.Host, l host.Located, d lifecycle.Dispatch, name string) {
+func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) {
 	for _, log := range loopsOf(l.Sandbox) {
 		if log.Ended.IsZero() || log.Dispatch != d.ID {
 			continue
 		}
-		line := fmt.Sprintf("%q has ended: %s (exit code %d)", name, strings.ReplaceAll(termsafe.Line(log.Stop), "_", " "), log.ExitCode)
+		end := log.Loop
+		if commits.UnmergedOf(ctx, h, l.Sandbox) != nil { // what was not fetched yet follows
+			end = commits.EndOf(ctx, h, l.Sandbox, end)
+		}
+		line := fmt.Sprintf("%q has ended: %s (exit code %d)", name, strings.ReplaceAll(termsafe.Line(end.Stop), "_", " "), end.ExitCode)
 		if log.Summary != "" {
 			line += "\n" + termsafe.Line(log.Summary)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -106,6 +107,9 @@ func (l *Loop) ended(code int, err error) Notification {
 	}
 	if e := l.end; e != nil {
 		n.End.Stop, n.End.Summary = stopOf(n.End.ExitCode, e.Stop), summaryOf(e.Summary)
+	}
+	if code == wire.ExitUnmerged { // which the log does not say
+		n.End.Stop = wire.StopUnmerged
 	}
 	how := strings.ReplaceAll(n.End.Stop, "_", " ")
 	if how == "" {

@@ -17,6 +17,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -130,6 +131,18 @@ func TestEndWithoutLog(t *testing.T) {
 	end := parse(t, waitForLines(t, out, 1))[0]
 	assert.DeepEqual(t, end.End, &End{ExitCode: 1, Error: "the sandbox box was removed"})
 	assert.Equal(t, end.Text, "build of example/app:main ended: exit code 1. the sandbox box was removed")
+}
+
+// Its log says that it is complete, and the host that its commits are not on the user's branch.
+func TestEndWithoutCommits(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	l, out, _ := followed(t, top)
+	emit(t, newLog(t, top, "id"), &runlog.LoopEnd{Stop: "complete", Summary: "Total: 1 run"})
+	l.Ended(wire.ExitUnmerged, errors.New("held back"))
+	end := parse(t, waitForLines(t, out, 1))[0]
+	assert.DeepEqual(t, end.End, &End{Stop: wire.StopUnmerged, ExitCode: wire.ExitUnmerged, Error: "held back", Summary: "Total: 1 run"})
+	assert.Equal(t, end.Text, "build of example/app:main ended: unmerged. held back. Total: 1 run")
 }
 
 // A resumed loop has the log of the earlier one.

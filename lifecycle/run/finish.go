@@ -10,6 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // continues reports whether an error means that a command may still run.
@@ -45,18 +46,36 @@ func fetch(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox) erro
 // finish fetches the commits of a command, and removes its sandbox if it is ephemeral.
 func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) {
 	sb, err := res.Sandbox, res.Err
-	var unsaved error
+	var unsaved, unmerged error
 	if err == nil && r.opts.Command != host.TaskCommand {
 		unsaved = fetch(ctx, h, r, sb)
+		unmerged = unmergedError(ctx, h, sb, unsaved)
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
 	if r.spec.Ephemeral && sb.Name != "" && !continues(err) && unsaved == nil {
 		fetched := err == nil || r.git != nil && !gitsync.Unfinished(h.StateDir, sb.Name)
 		err = errors.Join(err, discard(ctx, h, r.Target, sb, fetched))
 	}
-	if unsaved != nil && res.Code != 0 {
+	switch {
+	case unsaved != nil && res.Code != 0:
 		h.Warn(unsaved) // the exit code is more important
-		return res.Code, err
+	case unmerged != nil && res.Code == 0 && err == nil && host.IsLoop(r.opts.Command):
+		return wire.ExitUnmerged, unmerged
+	default:
+		err = errors.Join(unsaved, err)
 	}
-	return res.Code, errors.Join(unsaved, err)
+	return res.Code, err
+}
+
+// unmergedError returns the error for commits that are not on the user's branch after the last
+// fetch, which has failed with unsaved; nil if there are none.
+func unmergedError(ctx context.Context, h host.Host, sb lifecycle.Sandbox, unsaved error) error {
+	u := commits.UnmergedOf(context.WithoutCancel(ctx), h, sb)
+	switch {
+	case unsaved != nil:
+		return &commits.UnmergedError{Unmerged: gitsync.Unmerged{Branch: sb.Scope.Branch}, Err: unsaved}
+	case u != nil:
+		return &commits.UnmergedError{Unmerged: *u}
+	}
+	return nil
 }

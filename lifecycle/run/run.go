@@ -128,10 +128,12 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		}
 		record.Done(res.lost)
 	}()
+	report := h.holdReport(opts)
 	if res.Err == nil {
 		res = h.execute(ctx, r)
 	}
 	code, err := finish(ctx, h.Host, r, res)
+	err = report.end(code, err)
 	h.saveEnd(t.name, t.wt.Root, code, err)
 	r.notify.Ended(code, err)
 	return code, err

@@ -187,10 +187,20 @@ func (w *Worktree) fill(logs []runlog.Snapshot) {
 		}
 		if !log.Ended.IsZero() {
 			loop.Ended, loop.ExitCode = &log.Ended, &log.ExitCode
+			if w.Sandbox != nil {
+				loop.end(w.Sandbox.Loop)
+			}
 		} else if w.Sandbox != nil && w.Sandbox.Loop != nil {
 			loop.Running = w.Sandbox.Loop.Running && w.Sandbox.Loop.ID == termsafe.Line(loop.ID)
 		}
 		w.Loops = append(w.Loops, loop)
+	}
+}
+
+// end takes over how the sandbox's last loop has ended for the user, which its log does not say.
+func (l *Loop) end(of *manage.LoopStatus) {
+	if of != nil && !of.Running && of.ExitCode != nil && of.ID == termsafe.Line(l.ID) {
+		l.Stop, l.ExitCode, l.Error = of.Stop, of.ExitCode, of.Error
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -14,19 +13,13 @@ import (
 // report prints the result as JSON and returns the exit code.
 func (o Options) report(result outcome) int {
 	code := result.report.Stop.ExitCode()
-	printed := struct {
-		Stop       loop.Stop          `json:"stop"`
-		ExitCode   int                `json:"exit_code"`
-		Error      string             `json:"error,omitempty"`
-		Log        string             `json:"log,omitempty"`
-		Iterations []runlog.Iteration `json:"iterations"`
-		Totals     loop.Totals        `json:"totals"`
-	}{result.report.Stop, code, "", result.log, result.report.Iterations, result.report.Totals}
+	iterations := result.report.Iterations
+	if iterations == nil {
+		iterations = []runlog.Iteration{}
+	}
+	printed := runlog.Report{Stop: string(result.report.Stop), ExitCode: code, Log: result.log, Iterations: iterations, Totals: result.report.Totals}
 	if result.err != nil {
 		printed.Error = result.err.Error()
-	}
-	if printed.Iterations == nil {
-		printed.Iterations = []runlog.Iteration{}
 	}
 	out := json.NewEncoder(o.Stdout)
 	out.SetEscapeHTML(false)
