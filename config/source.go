@@ -19,6 +19,11 @@ const (
 	userFile       = "config.toml"
 )
 
+// RepositoryFiles are the files with settings that a worktree can have.
+func RepositoryFiles(root string) []string {
+	return []string{filepath.Join(root, ownFile), filepath.Join(root, repositoryFile)}
+}
+
 // maxFile is the size of the largest file that is read, in bytes.
 const maxFile = 1 << 20
 

@@ -167,6 +167,31 @@ func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
 	})
 }
 
+// Hooks arrive in the worktree of a clone with the last fetch.
+func TestHooksInCommitsOfACloneAreReported(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.git(t, "config", "core.hooksPath", ".hooks")
+		w.plan(t, task{ID: "a", Title: "Add a hook", Steps: []string{"mkdir .hooks && echo '#!/bin/sh' >.hooks/pre-push && chmod +x .hooks/pre-push"}})
+		res := w.ralph(t, "build").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: hooks in the worktree have changed: "+filepath.Join(w.repo, ".hooks", "pre-push")+"\n"))
+		res = w.ralph(t, "shell", "--", "true").expect(t, 0)
+		assert.Check(t, !strings.Contains(res.stderr, "have changed"), res.stderr)
+	})
+}
+
+// A process that a command has left in the sandbox writes hooks later.
+func TestHooksOfALeftProcessAreReported(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		w.git(t, "config", "core.hooksPath", ".hooks")
+		res := w.ralph(t, "shell", "--", "sh", "-c", "(until [ -e go ]; do sleep 0.1; done; mkdir .hooks; touch .hooks/pre-push; touch went) >/dev/null 2>&1 &").expect(t, 0)
+		assert.Check(t, !strings.Contains(res.stderr, "have changed"), res.stderr)
+		w.write(t, w.pathInside(t, "go"), "")
+		waitForFile(t, w.pathInside(t, "went"))
+		res = w.ralph(t, "shell", "--", "true").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: hooks in the worktree have changed since the last command: "+filepath.Join(w.repo, ".hooks", "pre-push")+"\n"))
+	})
+}
+
 // A branch with malformed commits is reported, the others are fetched, and nothing of
 // it remains in the user's repository.
 func TestUnfetchableBranchIsReported(t *testing.T) {

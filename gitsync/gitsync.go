@@ -68,9 +68,6 @@ func (r *Repo) WithAlternates(approved []string) *Repo {
 	return &with
 }
 
-// Hooks returns the hooks in the working tree that the user's git runs.
-func (r *Repo) Hooks(ctx context.Context) (hostgit.Hooks, error) { return r.git.Hooks(ctx) }
-
 // Prefix is where the user's repository has the refs of the sandbox.
 func (r *Repo) Prefix() string { return "refs/ralph/" + r.name }
 

@@ -3,11 +3,11 @@ package hostgit
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -70,79 +70,62 @@ func resolved(path string) string {
 	return path
 }
 
-// Hooks are the programs in the working tree that the user's git runs (husky). Even git
-// status runs hooks.
-type Hooks struct {
-	dirs   []string
-	hashes map[string][sha256.Size]byte // of their contents, by path
-}
-
-// Hooks reads the hooks in the working tree.
-func (g Git) Hooks(ctx context.Context) (Hooks, error) {
+// Hooks returns the hashes of the programs in the working tree that the user's git runs (husky), by
+// path. Even git status runs hooks.
+func (g Git) Hooks(ctx context.Context) (map[string]string, error) {
 	c, err := g.Config(ctx)
 	if err != nil {
-		return Hooks{}, err
+		return nil, err
 	}
 	path := c.Last("core", "hookspath")
 	if path == "" {
-		return Hooks{}, nil
+		return nil, nil
 	}
 	dir := g.absolute(g.Root, path)
 	if !g.exposed(dir) {
-		return Hooks{}, nil
+		return nil, nil
 	}
 	dirs := []string{dir}
 	if filepath.Base(dir) == "_" { // husky's wrappers run the programs in the parent directory
 		dirs = append(dirs, filepath.Dir(dir))
 	}
-	return readHooks(dirs)
+	return HashFiles(dirs...)
 }
 
-func readHooks(dirs []string) (Hooks, error) {
-	h := Hooks{dirs: dirs, hashes: map[string][sha256.Size]byte{}}
+// HashFiles returns the hashes of the files in directories, by path.
+func HashFiles(dirs ...string) (map[string]string, error) {
+	hashes := map[string]string{}
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !os.IsNotExist(err) {
-			return h, fmt.Errorf("reading hooks: %w", err)
+			return hashes, fmt.Errorf("reading hooks: %w", err)
 		}
 		for _, e := range entries {
 			if path := filepath.Join(dir, e.Name()); !e.IsDir() {
-				h.hashes[path] = contentHash(path)
+				hashes[path] = HashFile(path)
 			}
 		}
 	}
-	return h, nil
+	return hashes, nil
 }
 
 // maxHook is how much of a hook is hashed.
 const maxHook = 4 << 20
 
-// contentHash hashes a regular file; pipes and devices are not opened.
-func contentHash(path string) (sum [sha256.Size]byte) {
+// HashFile returns the hash of the content and mode of a regular file. Pipes and devices are not
+// opened, and have none.
+func HashFile(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
-		return sum
+		return ""
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return sum
+		return ""
 	}
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
 	_, _ = fmt.Fprintln(h, info.Mode(), info.Size())
 	_, _ = io.Copy(h, io.LimitReader(f, maxHook))
-	return [sha256.Size]byte(h.Sum(nil))
-}
-
-// Changed returns the paths of the hooks that are new, or that differ, by now.
-func (h Hooks) Changed() ([]string, error) {
-	now, err := readHooks(h.dirs)
-	var changed []string
-	for path, hash := range now.hashes {
-		if was, there := h.hashes[path]; !there || was != hash {
-			changed = append(changed, path)
-		}
-	}
-	slices.Sort(changed)
-	return changed, err
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -134,17 +134,9 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox) (leave func(), er
 	if err := g.Repo.MarkDirty(ctx); err != nil {
 		return nil, err
 	}
-	hooks, err := g.Repo.Hooks(ctx)
-	if err != nil {
-		return nil, err
-	}
-	stop := g.follow(ctx, sb.Root, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	return g.follow(ctx, sb.Root, func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		return g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
-	})
-	return func() {
-		g.reportHooks(hooks)
-		stop()
-	}, nil
+	}), nil
 }
 
 // pushUnchanged pushes to a sandbox that has not changed since its last command.

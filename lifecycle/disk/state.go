@@ -20,7 +20,7 @@ import (
 // perSandbox are the directories with files or directories that begin with the name of a
 // sandbox, which has no dot; see docs/internals/files.md.
 func perSandbox() []string {
-	return []string{"backlogs", "dispatches", "ended", "engines", "git", "hostconfig/*", "microvms/*", "mirrors", "owners", "sandboxes"}
+	return []string{"backlogs", "dispatches", "ended", "engines", "git", "hostconfig/*", "microvms/*", "mirrors", "owners", "sandboxes", "watched"}
 }
 
 // addState adds the files below the state directory: those of each sandbox as one item, the

@@ -22,6 +22,15 @@ type Ready struct {
 	notify    *notify.Loop       // set before the command runs; nil for none
 }
 
+// watch reports changed hooks and settings of the worktree that the agent of an earlier command has
+// left, and returns a function that reports those of this one.
+func (r Ready) watch(ctx context.Context, h host.Host) (report func(context.Context)) {
+	if r.opts.Command == host.TaskCommand {
+		return func(context.Context) {}
+	}
+	return commits.Watch(ctx, h, r.wt, r.name, !r.spec.Private).Report
+}
+
 // prepare collects what the command needs besides the sandbox.
 func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 	spec := t.spec

@@ -128,11 +128,13 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		}
 		record.Done(res.lost)
 	}()
+	watched := r.watch(ctx, h.Host)
 	report := h.holdReport(opts)
 	if res.Err == nil {
 		res = h.execute(ctx, r)
 	}
 	code, err := finish(ctx, h.Host, r, res)
+	watched(ctx)
 	err = report.end(code, err)
 	h.saveEnd(t.name, t.wt.Root, code, err)
 	r.notify.Ended(code, err)

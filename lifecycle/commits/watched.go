@@ -1,0 +1,137 @@
+package commits
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// Watched are the files of a worktree that an agent can write, and that decide what runs on the
+// host: hooks, and ralph.toml or docker-ralph.toml. Their hashes outlive a command, because a process that it has left
+// in the sandbox can change them later.
+type Watched struct {
+	host   host.Host
+	wt     gitrepo.Worktree
+	path   string // of the hashes
+	direct bool   // the agent can write into the user's git directory
+}
+
+// Watch returns the watched files of a sandbox, and reports changes since its last command.
+func Watch(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, direct bool) Watched {
+	w := Watched{host: h, wt: wt, path: filepath.Join(h.StateDir, "watched", name+".json"), direct: direct}
+	w.report(ctx, " since the last command")
+	return w
+}
+
+// Report reports changes by a command, after the last fetch, which can bring them.
+func (w Watched) Report(ctx context.Context) { w.report(context.WithoutCancel(ctx), "") }
+
+// report reports changes once.
+func (w Watched) report(ctx context.Context, since string) {
+	now, err := w.hashes(ctx)
+	if err != nil {
+		w.host.Warn(err)
+		return
+	}
+	was, known := w.read()
+	if known && maps.Equal(was, now) {
+		return
+	}
+	if err := w.save(now); err != nil {
+		w.host.Warn(err)
+	}
+	if !known {
+		return
+	}
+	settings, hooks := w.changed(was, now)
+	if len(hooks) > 0 {
+		w.host.Report(fmt.Sprintf("Warning: hooks in the worktree have changed%s: %s", since, host.Some(hooks)))
+		w.host.Report("Hint: check them before you use git here: even git status can run hooks")
+	}
+	for _, path := range settings {
+		kind := "Warning"
+		if since != "" { // probably by the user
+			kind = "Note"
+		}
+		w.host.Report(fmt.Sprintf("%s: %s has changed%s", kind, filepath.Base(path), since))
+	}
+}
+
+// changed returns the files that are new, or that differ, by now.
+func (w Watched) changed(was, now map[string]string) (settings, hooks []string) {
+	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if before, there := was[path]; there && before == now[path] {
+			continue
+		}
+		if slices.Contains(config.RepositoryFiles(w.wt.Root), path) {
+			settings = append(settings, path)
+		} else {
+			hooks = append(hooks, path)
+		}
+	}
+	return settings, hooks
+}
+
+// hashes returns the hashes of the files by path; settings are always there, because the removal
+// of a file changes them, too.
+func (w Watched) hashes(ctx context.Context) (map[string]string, error) {
+	g, err := hostgit.New(w.wt)
+	if err != nil {
+		return nil, err
+	}
+	if w.direct { // the agent can have changed the path of hooks
+		g = g.Reload()
+	}
+	all, err := g.Hooks(ctx)
+	if err == nil && w.direct {
+		var own map[string]string
+		own, err = hostgit.HashFiles(filepath.Join(w.wt.CommonDir, "hooks"))
+		all = merged(all, own)
+	}
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]string{}
+	for _, path := range config.RepositoryFiles(w.wt.Root) {
+		settings[path] = hostgit.HashFile(path)
+	}
+	return merged(all, settings), nil
+}
+
+func merged(a, b map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
+}
+
+// read returns the hashes of the last command; a damaged file counts as missing.
+func (w Watched) read() (hashes map[string]string, known bool) {
+	content, err := os.ReadFile(w.path)
+	return hashes, err == nil && json.Unmarshal(content, &hashes) == nil
+}
+
+func (w Watched) save(hashes map[string]string) error {
+	content, err := json.Marshal(hashes)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(w.path), 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(w.path, append(content, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("recording hooks and settings: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package commits
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// Files that decide what runs on the host are reported once when they have changed: by a command, and
+// by what an earlier one has left in the sandbox.
+func TestChangedFilesOfTheHostAreReportedOnce(t *testing.T) {
+	const hooksHint = "Hint: check them before you use git here: even git status can run hooks\n"
+	for _, tc := range []struct {
+		name, path    string
+		direct        bool
+		during, later string
+	}{
+		{"a hook", ".husky/_/pre-commit", false, "Warning: hooks in the worktree have changed: HERE/.husky/_/pre-commit\n" + hooksHint, "Warning: hooks in the worktree have changed since the last command: HERE/.husky/_/pre-commit\n" + hooksHint},
+		{"what husky runs", ".husky/pre-push", true, "Warning: hooks in the worktree have changed: HERE/.husky/pre-push\n" + hooksHint, "Warning: hooks in the worktree have changed since the last command: HERE/.husky/pre-push\n" + hooksHint},
+		{"a hook of git", ".git/hooks/pre-commit", true, "Warning: hooks in the worktree have changed: HERE/.git/hooks/pre-commit\n" + hooksHint, "Warning: hooks in the worktree have changed since the last command: HERE/.git/hooks/pre-commit\n" + hooksHint},
+		{"a hook of git that no agent can write", ".git/hooks/pre-commit", false, "", ""},
+		{"the settings", "ralph.toml", false, "Warning: ralph.toml has changed\n", "Note: ralph.toml has changed since the last command\n"},
+		{"another file", "main.go", true, "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wt, _ := repository(t)
+			out, err := exec.CommandContext(t.Context(), "git", "-C", wt.Root, "config", "core.hooksPath", ".husky/_").CombinedOutput()
+			assert.NilError(t, err, "%s", out)
+			wt.Config = nil
+			var said bytes.Buffer
+			h := host.Host{StateDir: t.TempDir(), Stderr: &said}
+			path := filepath.Join(wt.Root, tc.path)
+			write := func(content string) {
+				t.Helper()
+				assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				assert.NilError(t, os.WriteFile(path, []byte(content), 0o755))
+			}
+			reports := func(want string) {
+				t.Helper()
+				assert.Equal(t, string(bytes.ReplaceAll(said.Bytes(), []byte(wt.Root), []byte("HERE"))), want)
+				said.Reset()
+			}
+
+			w := Watch(t.Context(), h, wt, "ralph-test", tc.direct)
+			write("new")
+			w.Report(t.Context())
+			reports(tc.during)
+			w.Report(t.Context())
+			reports("")
+
+			write("left behind")
+			w = Watch(t.Context(), h, wt, "ralph-test", tc.direct)
+			reports(tc.later)
+			w.Report(t.Context())
+			reports("")
+			write("left behind")
+			Watch(t.Context(), h, wt, "ralph-test", tc.direct)
+			reports("")
+		})
+	}
+}
