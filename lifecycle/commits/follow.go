@@ -1,6 +1,7 @@
 package commits
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -87,6 +88,7 @@ func finalCommit(top string) (commit string) {
 func (g *Git) add(res gitsync.Result) gitsync.Result {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	res.Branch = cmp.Or(res.Branch, g.result.Branch)
 	res.Commits += g.result.Commits
 	if res.Others == nil { // nothing was fetched
 		res.Others, res.Submodules, res.Kept = map[string]string{}, map[string]string{}, map[string]string{}
@@ -119,15 +121,20 @@ func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	res, err := g.fetchOrRepair(ctx, sb, err == nil && unlock != nil && Idle(ctx, g.Driver, sb))
 	done()
 	g.reportRepairs()
-	if err != nil {
-		ReportSync(g.Host, g.result) // earlier results
-	}
+	g.report(res) // with earlier results
 	if isHeld(err) {
 		return heldHint(sb, err)
 	}
 	if err != nil {
 		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
 	}
-	ReportSync(g.Host, g.add(res))
 	return nil
+}
+
+// report reports the results of all syncs so far, which the next report does not repeat.
+func (g *Git) report(res gitsync.Result) {
+	ReportSync(g.Host, g.add(res))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.result = gitsync.Result{}
 }

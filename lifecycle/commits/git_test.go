@@ -93,6 +93,22 @@ func (a answering) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Proc
 	return 0, err
 }
 
+// A fetch that is repeated after a lost connection does not report the same commits again.
+func TestCommitsAreReportedOnce(t *testing.T) {
+	wt, id := repository(t)
+	var said bytes.Buffer
+	sb := lifecycle.Sandbox{Name: "ralph-test", Root: wt.Root}
+	h := host.Host{StateDir: t.TempDir(), Stderr: &said}
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+	assert.NilError(t, err)
+	g := &Git{Host: h, Driver: answering{answer: "cut"}, Repo: repo}
+	g.add(gitsync.Result{Branch: "main", Commits: 2})
+	assert.ErrorContains(t, g.fetch(t.Context(), sb), "commits stay in the sandbox ralph-test: ")
+	g.Driver = answering{answer: id + " refs/heads/main\n- HEAD refs/heads/main\n\n"}
+	assert.NilError(t, g.fetch(t.Context(), sb))
+	assert.Equal(t, strings.Count(said.String(), "2 commits of the sandbox are on your branch main\n"), 1, said.String())
+}
+
 // Between the note that a command may commit and the start of its agent, nothing
 // runs in the sandbox.
 func TestCommitsAreNotSavedWhileAnAgentStarts(t *testing.T) {

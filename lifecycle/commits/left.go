@@ -99,8 +99,7 @@ func (g *Git) fetchLeft(ctx context.Context, sb lifecycle.Sandbox) error {
 	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
 	res, _, err := g.tryLeft(ctx, sb, g.Repo, finalCommit(sb.Root))
 	done()
-	ReportSync(g.Host, g.add(res))
-	g.result = gitsync.Result{}
+	g.report(res)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotPrepared):
 		err = errUnprepared

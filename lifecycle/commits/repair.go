@@ -108,7 +108,7 @@ func (g *Git) FetchInterrupted(ctx context.Context, sb lifecycle.Sandbox) error 
 	if err != nil {
 		g.Host.Warn(heldHint(sb, err))
 	}
-	ReportSync(g.Host, g.add(res))
+	g.report(res)
 	return nil
 }
 
