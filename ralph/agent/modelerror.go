@@ -34,6 +34,8 @@ func ModelError(name string, fault stream.Fault, message string, getenv func(str
 		}
 	case stream.PromptTooLong:
 		what, remedy = "the prompt is too long for the model", "shorten .ralph/prompts, the agent's instructions and the task, or set a model with a larger context with -m"
+	case stream.Denied:
+		what, remedy = "its settings deny every tool call", "change the hooks and permissions in your settings of the agent or in the project's, or leave yours out with --no-host-config"
 	default:
 		return KeyError(name, message, getenv)
 	}

@@ -77,6 +77,9 @@ func (l *loop) classOf(ctx context.Context, it *iteration) (class, stream.Messag
 		}
 		return classRun, stream.Message{}
 	case endExited, endDone:
+		if it.denied.All {
+			return classForGood, stream.Message{Fault: stream.Denied}.WithText(it.denied.Text)
+		}
 		return l.classOfExit(ctx, it)
 	}
 	return classNone, stream.Message{}

@@ -26,6 +26,13 @@ func result(text string) string {
 	return fmt.Sprintf(`echo '{"type":"result","subtype":"success","is_error":true,"num_turns":1,"result":"%s"}'; exit 1`, text)
 }
 
+// denied is what claude prints if its only call is denied.
+func denied(list, why string) string {
+	call := `{"type":"assistant","message":{"content":[{"type":"tool_use","id":"a","name":"Bash","input":{}}]}}`
+	result := `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":"` + why + `"}]}}`
+	return "echo '" + call + "'; echo '" + result + "'; echo '" + `{"type":"result","num_turns":2,"result":"I could not.",` + list + "}'"
+}
+
 const (
 	started = `echo '{"type":"system","subtype":"init","model":"opus"}';`
 	retried = `echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":500,"error_status":null,"error":"unknown"}';`
@@ -57,6 +64,10 @@ var endings = []struct {
 	{"unknown model", script(result("There is an issue with the selected model (x).")), false, classForGood, "failed", "selected model"},
 	{"404", custom{"echo API Error: 404 page not found"}, false, classForGood, "failed", "404"},
 	{"no such host", script(result("API Error: check your internet or DNS (ENOTFOUND)")), false, classForGood, "failed", "ENOTFOUND"},
+	{"a hook denies everything", script(denied(`"permission_denials":[{"tool_name":"Bash","tool_use_id":"a"}]`, "PreToolUse:Bash hook error: no script")), true, classForGood, "failed", "PreToolUse:Bash hook error: no script"},
+	{"a rule denies everything", script(denied(`"permission_denials":[{"tool_name":"Bash","tool_use_id":"b"}]`, "")), true, classForGood, "failed", "permission for Bash denied"},
+	{"a hook blocks the prompt", script(`echo '{"type":"system","subtype":"informational","prompt_submit_outcome":{"kind":"blocked_by_hook","reason":"no script"}}'; echo '{"type":"result","num_turns":0}'`), false, classForGood, "failed", "a hook blocked the prompt: no script"},
+	{"no tool for commands", script(`echo '{"type":"system","subtype":"init","tools":["Read","Edit"]}';` + spoke + `echo '{"type":"result","num_turns":1,"result":"x"}'`), false, classForGood, "failed", "takes away the tool Bash"},
 	{"prompt too long", script(result("Prompt is too long")), true, classForGood, "failed", "Prompt is too long"},
 
 	{"silent", script(spoke + "sleep 600"), true, classRun, "silent", "was stopped: no output for "},

@@ -30,6 +30,20 @@ func (l *loop) collectDenied(ctx context.Context, it *iteration) {
 	}
 }
 
+// maxHookErrors bounds the errors of hooks that are kept of a run.
+const maxHookErrors = 100
+
+// warnDenied warns once about settings of the agent that deny some of its tool calls, and
+// about hooks that fail.
+func (l *loop) warnDenied(run outcome) {
+	if run.denied.Calls > 0 && !run.denied.All {
+		l.warnOnce("denied", "the settings of agent %s denied %s: %s", l.Agent.Name(), plural(run.denied.Calls, "tool call", "tool calls"), cut(run.denied.Text))
+	}
+	if len(run.hooks) > 0 {
+		l.warnOnce("hooks", "a hook of agent %s failed: %s", l.Agent.Name(), cut(run.hooks[0]))
+	}
+}
+
 // nextNote returns the note for the next run.
 func (l *loop) nextNote() string {
 	notes := []string{l.note, l.leftovers(), l.answers(), ""}

@@ -92,3 +92,24 @@ func TestBlockedConnectionsAreBounded(t *testing.T) {
 	assert.Check(t, cmp.Contains(said, "blocked: a.example:1 ×2, a.example:1 ×2, a.example:1 ×2, 61 more"))
 	assert.Check(t, !strings.Contains(said, "do-what-i-say"))
 }
+
+// A run in which settings deny a part of the calls goes on, and is warned about once.
+func TestDeniedCallsAreWarnedAboutOnce(t *testing.T) {
+	s := newFileBacklog(t, "a", "b")
+	tr := newFileLoop(t, "", s)
+	call := `echo '{"type":"assistant","message":{"content":[{"type":"tool_use","id":"a","name":"Bash","input":{}},{"type":"tool_use","id":"b","name":"Edit","input":{}}]}}';`
+	tr.Agent = script(`n=$(cat $DIR/n 2>/dev/null); echo $((n+1)) >$DIR/n; [ "$n" ] && touch $BACKLOG/b; touch $BACKLOG/a; ` + call +
+		`echo '{"type":"system","subtype":"hook_response","hook_name":"SessionStart:startup","outcome":"error","output":"no script"}';` +
+		`echo '{"type":"result","num_turns":2,"result":"x","permission_denials":[{"tool_name":"Bash","tool_use_id":"a"}]}'`)
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, report.Stop, Complete)
+	for _, it := range report.Iterations {
+		assert.Equal(t, it.Denied, 1)
+		assert.Equal(t, it.HookErrors, 1)
+	}
+	for _, want := range []string{"the settings of agent claude denied 1 tool call: permission for Bash denied\n", "a hook of agent claude failed: SessionStart:startup: no script\n"} {
+		assert.Equal(t, strings.Count(tr.errs.String(), "Warning: "+want), 1, tr.errs.String())
+	}
+	assert.Check(t, cmp.Contains(tr.out.String(), " | 1 tool call denied | 1 hook error"))
+}

@@ -150,6 +150,7 @@ func (l *loop) evaluate(ctx context.Context, it *iteration) (Stop, error) {
 	}
 	l.waits, l.waited = 0, 0
 	l.warnUnbounded(it.outcome)
+	l.warnDenied(it.outcome)
 	l.countFailure(it)
 	l.countStall(it)
 	l.setPause(it)
@@ -229,6 +230,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: used.Tokens, CostUSD: used.CostUSD, CostEstimated: it.estimated(), Refused: it.refused,
 		Model: cmp.Or(it.model, it.mainModel(), l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
+		Denied: it.denied.Calls, HookErrors: len(it.hooks),
 	}
 	switch {
 	case len(it.lost) > 0:
@@ -309,7 +311,7 @@ func (it *iteration) name(planning bool) string {
 // failed reports whether the run failed. An agent that reported its result and did not
 // exit has not.
 func (o outcome) failed() bool {
-	return o.damage != "" || len(o.lost) > 0 || o.exitFailed() || o.apiError != ""
+	return o.damage != "" || len(o.lost) > 0 || o.exitFailed() || o.apiError != "" || o.denied.All
 }
 
 // exitFailed reports whether the agent reported a failure.

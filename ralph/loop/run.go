@@ -33,6 +33,8 @@ type outcome struct {
 	model     string         // as reported
 	limit     stream.Message // that the agent has reported last
 	complaint string
+	denied    event.Denied
+	hooks     []string       // errors of hooks of the agent's settings
 	retries   int            // of requests to the model
 	retry     string         // the last one
 	asking    bool           // the model has not answered since the start, or the last retry

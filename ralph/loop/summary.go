@@ -33,6 +33,12 @@ func line(it runlog.Iteration) string {
 	if it.Retries > 0 {
 		parts = append(parts, plural(it.Retries, "retry", "retries"))
 	}
+	if it.Denied > 0 {
+		parts = append(parts, plural(it.Denied, "tool call", "tool calls")+" denied")
+	}
+	if it.HookErrors > 0 {
+		parts = append(parts, plural(it.HookErrors, "hook error", "hook errors"))
+	}
 	if len(it.Refused) > 0 {
 		parts = append(parts, "blocked: "+deniedLine(it.Refused))
 	}

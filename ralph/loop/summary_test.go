@@ -19,6 +19,6 @@ func TestReceipt(t *testing.T) {
 	}
 	assert.Equal(t, line(it), "Iteration 2: done auth/02 | commit 9f1c2ab | 4m10s | opus | "+
 		"81,204 tokens (70,112 cached, 2,090 out) | $0.3121 | 2 checks passed | 1 retry")
-	it = runlog.Iteration{N: 3, Outcome: "checks failed", Checks: []runlog.Check{{Failure: "failed with exit code 1"}}, Retries: 3}
-	assert.Equal(t, line(it), "Iteration 3: checks failed | 0s | unknown tokens | cost unknown | check failed with exit code 1 | 3 retries")
+	it = runlog.Iteration{N: 3, Outcome: "checks failed", Checks: []runlog.Check{{Failure: "failed with exit code 1"}}, Retries: 3, Denied: 1, HookErrors: 2}
+	assert.Equal(t, line(it), "Iteration 3: checks failed | 0s | unknown tokens | cost unknown | check failed with exit code 1 | 3 retries | 1 tool call denied | 2 hook errors")
 }

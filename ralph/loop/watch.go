@@ -194,6 +194,12 @@ func (w *watch) apply(events []event.Event) {
 			w.out.retries, w.out.retry, w.out.asking = w.out.retries+1, e.Text, true
 		case event.Complaint:
 			w.out.complaint = e.Text
+		case event.Denied:
+			w.out.denied = e
+		case event.HookFailed:
+			if w.out.hooks = append(w.out.hooks, e.Text); len(w.out.hooks) > maxHookErrors {
+				w.out.hooks = w.out.hooks[1:]
+			}
 		case event.KeyRefused:
 			w.out.noKey = stream.Message{Fault: stream.KeyRefused}.WithText(cmp.Or(strings.TrimSpace(e.Text), "no key"))
 		case event.Resumed: // the result was not final

@@ -57,6 +57,10 @@ type Iteration struct {
 	Checks  []Check           `json:"checks,omitempty"`
 	// Retries counts the agent's repeated requests to the model.
 	Retries int `json:"retries,omitempty"`
+	// Denied counts tool calls that the agent's settings denied, HookErrors the errors of its
+	// hooks that denied none.
+	Denied     int `json:"denied,omitempty"`
+	HookErrors int `json:"hook_errors,omitempty"`
 }
 
 // Check is a check of finished tasks.

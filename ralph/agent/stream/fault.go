@@ -24,6 +24,7 @@ const (
 	UnknownHost     // no host of that name
 	PromptTooLong
 	Crashed // the agent's program
+	Denied  // its settings, every tool call
 )
 
 // Message is an error message about a fault.
