@@ -13,7 +13,7 @@ const customHeaders = "ANTHROPIC_CUSTOM_HEADERS"
 type provider struct {
 	name     string   // of its [Service], and of the route
 	target   string   // URL
-	paths    []string // that the agent needs
+	requests []string // that the agent needs
 	endpoint string   // variable with a custom endpoint; empty for none
 	headers  string   // variable with further headers; empty for none
 	keys     []key    // the first one set is used
@@ -43,14 +43,20 @@ type agentRoutes struct {
 	environment func(base string, keys []routedKey) []string
 }
 
-// anthropicPaths are the paths of Anthropic's API that agents need.
-func anthropicPaths() []string { return []string{"/v1/messages", "/v1/models"} }
+// anthropicRequests are the requests to Anthropic's API that agents need, below a path such as "/v1". Batches
+// would be answered after the loop, and are not metered.
+func anthropicRequests(base string) []string {
+	return []string{"POST " + base + "/messages", "POST " + base + "/messages/count_tokens", "GET " + base + "/models", "GET " + base + "/models/*"}
+}
 
-// openAIPaths are the paths of OpenAI and compatible APIs that agents need.
-func openAIPaths() []string { return []string{"/responses", "/chat/completions", "/models"} }
+// openAIRequests are the requests to OpenAI and compatible APIs that agents need. GET /responses opens a
+// WebSocket.
+func openAIRequests() []string {
+	return []string{"POST /responses", "GET /responses", "POST /responses/compact", "POST /chat/completions", "GET /models", "GET /models/*"}
+}
 
 func openAI(keys ...key) provider {
-	return provider{name: "openai", target: "https://api.openai.com/v1", paths: openAIPaths(), endpoint: "OPENAI_BASE_URL", keys: keys}
+	return provider{name: "openai", target: "https://api.openai.com/v1", requests: openAIRequests(), endpoint: "OPENAI_BASE_URL", keys: keys}
 }
 
 // agentProviders returns the routes of an agent; none for agents that need their key inside,
@@ -59,14 +65,14 @@ func agentProviders(agent string) agentRoutes {
 	switch agent {
 	case "claude":
 		return agentRoutes{environment: endpointVariables, providers: []provider{{
-			name: "anthropic", target: "https://api.anthropic.com", paths: anthropicPaths(),
+			name: "anthropic", target: "https://api.anthropic.com", requests: anthropicRequests("/v1"),
 			endpoint: "ANTHROPIC_BASE_URL", headers: customHeaders,
 			keys:   []key{bearer("ANTHROPIC_AUTH_TOKEN"), {"ANTHROPIC_API_KEY", "X-Api-Key", ""}, bearer("CLAUDE_CODE_OAUTH_TOKEN")},
 			signIn: Router.claudeSignIn,
 		}}}
 	case apiAnthropic:
 		return agentRoutes{environment: endpointVariables, providers: []provider{{
-			name: "anthropic", target: "https://api.anthropic.com", paths: anthropicPaths(),
+			name: "anthropic", target: "https://api.anthropic.com", requests: anthropicRequests("/v1"),
 			endpoint: "ANTHROPIC_BASE_URL", keys: []key{{"ANTHROPIC_API_KEY", "X-Api-Key", ""}},
 		}}}
 	case apiOpenAI:
@@ -77,9 +83,9 @@ func agentProviders(agent string) agentRoutes {
 		return agentRoutes{environment: endpointVariables, providers: []provider{p}}
 	case "opencode":
 		return agentRoutes{environment: opencodeVariables, config: []string{opencodeConfig}, providers: []provider{
-			{name: "anthropic", target: "https://api.anthropic.com/v1", paths: []string{"/messages", "/models"}, keys: []key{{"ANTHROPIC_API_KEY", "X-Api-Key", ""}}},
+			{name: "anthropic", target: "https://api.anthropic.com/v1", requests: anthropicRequests(""), keys: []key{{"ANTHROPIC_API_KEY", "X-Api-Key", ""}}},
 			openAI(bearer("OPENAI_API_KEY")),
-			{name: "openrouter", target: "https://openrouter.ai/api/v1", paths: openAIPaths(), keys: []key{bearer("OPENROUTER_API_KEY")}},
+			{name: "openrouter", target: "https://openrouter.ai/api/v1", requests: openAIRequests(), keys: []key{bearer("OPENROUTER_API_KEY")}},
 		}}
 	}
 	return agentRoutes{}

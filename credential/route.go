@@ -163,13 +163,13 @@ func holdsKey(name string) bool {
 // route returns the route to a provider. Without a key, there is one only to a custom
 // endpoint, which may need none.
 func (r Router) route(ctx context.Context, p provider) (egress.Route, routedKey, error) {
-	route := egress.Route{Prefix: "/" + p.name, Target: p.target, Paths: p.paths, Headers: map[string]egress.Secret{}}
+	route := egress.Route{Prefix: "/" + p.name, Target: p.target, Requests: p.requests, Headers: map[string]egress.Secret{}}
 	l := routedKey{provider: p}
 	if own := r.value(p.endpoint); own != "" {
 		if err := checkEndpoint(p.endpoint, own); err != nil {
 			return egress.Route{}, routedKey{}, err
 		}
-		route.Target, route.Own, route.Paths = strings.TrimSuffix(own, "/"), true, append(slices.Clone(p.paths), r.EndpointPaths...)
+		route.Target, route.Own, route.Paths = strings.TrimSuffix(own, "/"), true, r.EndpointPaths
 	}
 	use := func(k key, source KeySource, secret string) {
 		l.variable, route.Headers[k.header] = k.variable, egress.Secret(k.prefix+strings.TrimSpace(secret))

@@ -59,7 +59,7 @@ func TestExposedKeys(t *testing.T) {
 
 func TestRoute(t *testing.T) {
 	const base = "http://10.0.0.2:8080"
-	claudePaths, openAI := []string{"/v1/messages", "/v1/models"}, openAIPaths()
+	extra := []string{"/extra"}
 	for _, tc := range []struct {
 		name, agent string
 		env         map[string]string
@@ -72,27 +72,27 @@ func TestRoute(t *testing.T) {
 	}{
 		{
 			name: "claude, key", agent: "claude", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1"},
-			routes: []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"}, paths: claudePaths,
+			routes:   []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"},
 			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "custom agent, Anthropic's API", agent: "anthropic", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "sk-2", "OPENAI_API_KEY": "sk-3"},
-			routes: []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"}, paths: claudePaths,
+			routes:   []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"},
 			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "custom agent, OpenAI's API at another endpoint", agent: "openai", env: map[string]string{"OPENAI_API_KEY": "sk-1", "OPENAI_BASE_URL": "http://10.0.0.5/v1"},
-			routes: []string{"/openai -> http://10.0.0.5/v1 own Authorization=Bearer sk-1"}, paths: append(openAI, "/extra"),
+			routes: []string{"/openai -> http://10.0.0.5/v1 own Authorization=Bearer sk-1"}, paths: extra,
 			agentEnv: []string{"OPENAI_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
 		},
 		{
 			name: "claude, token before key", agent: "claude", env: map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "sk-2", "CLAUDE_CODE_OAUTH_TOKEN": "sk-3"},
-			routes: []string{"/anthropic -> https://api.anthropic.com Authorization=Bearer sk-2"}, paths: claudePaths,
+			routes:   []string{"/anthropic -> https://api.anthropic.com Authorization=Bearer sk-2"},
 			agentEnv: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, subscription", agent: "claude", env: map[string]string{"CLAUDE_CODE_OAUTH_TOKEN": " sk-3\n"},
-			routes: []string{"/anthropic -> https://api.anthropic.com Authorization=Bearer sk-3"}, paths: claudePaths,
+			routes:   []string{"/anthropic -> https://api.anthropic.com Authorization=Bearer sk-3"},
 			agentEnv: []string{"CLAUDE_CODE_OAUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
@@ -101,17 +101,17 @@ func TestRoute(t *testing.T) {
 				"ANTHROPIC_BASE_URL": "http://192.168.1.5:8000/claude/", "ANTHROPIC_API_KEY": "sk-1",
 				"ANTHROPIC_CUSTOM_HEADERS": "x-gateway: sk-4\nanthropic-beta: new\n",
 			},
-			routes: []string{"/anthropic -> http://192.168.1.5:8000/claude own X-Api-Key=sk-1 X-Gateway=sk-4"}, paths: append(claudePaths, "/extra"),
+			routes: []string{"/anthropic -> http://192.168.1.5:8000/claude own X-Api-Key=sk-1 X-Gateway=sk-4"}, paths: extra,
 			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_CUSTOM_HEADERS=anthropic-beta: new", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, headers only", agent: "claude", env: map[string]string{"ANTHROPIC_CUSTOM_HEADERS": "X-Gateway: sk-4"},
-			routes: []string{"/anthropic -> https://api.anthropic.com X-Gateway=sk-4"}, paths: claudePaths,
+			routes:   []string{"/anthropic -> https://api.anthropic.com X-Gateway=sk-4"},
 			agentEnv: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, own endpoint without a key", agent: "claude", env: map[string]string{"ANTHROPIC_BASE_URL": "http://192.168.1.5:8000"},
-			routes: []string{"/anthropic -> http://192.168.1.5:8000 own"}, paths: append(claudePaths, "/extra"),
+			routes: []string{"/anthropic -> http://192.168.1.5:8000 own"}, paths: extra,
 			agentEnv: []string{"ANTHROPIC_AUTH_TOKEN=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
@@ -121,15 +121,15 @@ func TestRoute(t *testing.T) {
 		},
 		{
 			name: "claude, another is named", agent: "claude", named: []string{"MINE", "ANTHROPIC_AUTH_TOKEN"},
-			env:    map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "", "MINE": "m"},
-			inside: []string{"MINE=m"}, paths: claudePaths,
+			env:      map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_AUTH_TOKEN": "", "MINE": "m"},
+			inside:   []string{"MINE=m"},
 			routes:   []string{"/anthropic -> https://api.anthropic.com X-Api-Key=sk-1"},
 			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
 			name: "claude, the endpoint is named", agent: "claude", named: []string{"ANTHROPIC_BASE_URL"},
 			env:    map[string]string{"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "http://192.168.1.5:8000"},
-			routes: []string{"/anthropic -> http://192.168.1.5:8000 own X-Api-Key=sk-1"}, paths: append(claudePaths, "/extra"),
+			routes: []string{"/anthropic -> http://192.168.1.5:8000 own X-Api-Key=sk-1"}, paths: extra,
 			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "ANTHROPIC_BASE_URL=" + base + "/anthropic"},
 		},
 		{
@@ -139,19 +139,18 @@ func TestRoute(t *testing.T) {
 		},
 		{
 			name: "codex", agent: "codex", env: map[string]string{"OPENAI_API_KEY": "sk-1", "CODEX_ACCESS_TOKEN": "sk-2"},
-			routes: []string{"/openai -> https://api.openai.com/v1 Authorization=Bearer sk-1"}, paths: openAI,
+			routes:   []string{"/openai -> https://api.openai.com/v1 Authorization=Bearer sk-1"},
 			agentEnv: []string{"OPENAI_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
 		},
 		{
 			name: "codex, own endpoint", agent: "codex", env: map[string]string{"OPENAI_API_KEY": "sk-1", "CODEX_API_KEY": "sk-2", "OPENAI_BASE_URL": "https://gateway.example/v1"},
-			routes: []string{"/openai -> https://gateway.example/v1 own Authorization=Bearer sk-2"}, paths: append(openAI, "/extra"),
+			routes: []string{"/openai -> https://gateway.example/v1 own Authorization=Bearer sk-2"}, paths: extra,
 			agentEnv: []string{"CODEX_API_KEY=proxy-managed", "OPENAI_BASE_URL=" + base + "/openai"},
 		},
 		{name: "codex, access token", agent: "codex", env: map[string]string{"CODEX_ACCESS_TOKEN": "sk-2"}, inside: []string{"CODEX_ACCESS_TOKEN=sk-2"}, exposed: []string{"CODEX_ACCESS_TOKEN"}},
 		{
 			name: "opencode", agent: "opencode", env: map[string]string{"OPENAI_API_KEY": "sk-1", "ANTHROPIC_API_KEY": "sk-2", "GEMINI_API_KEY": "sk-3", "ANTHROPIC_BASE_URL": "https://gateway.example"},
 			routes: []string{"/anthropic -> https://api.anthropic.com/v1 X-Api-Key=sk-2", "/openai -> https://api.openai.com/v1 Authorization=Bearer sk-1"},
-			paths:  []string{"/messages", "/models"},
 			inside: []string{"GEMINI_API_KEY=sk-3"}, exposed: []string{"GEMINI_API_KEY"},
 			agentEnv: []string{"ANTHROPIC_API_KEY=proxy-managed", "OPENAI_API_KEY=proxy-managed", `OPENCODE_CONFIG_CONTENT={"provider":{"anthropic":{"options":{"baseURL":"` + base +
 				`/anthropic"}},"openai":{"options":{"baseURL":"` + base + `/openai"}}}}`},
@@ -175,6 +174,7 @@ func TestRoute(t *testing.T) {
 			assert.DeepEqual(t, routes, tc.routes)
 			if len(got.Routes) > 0 {
 				assert.DeepEqual(t, got.Routes[0].Paths, tc.paths)
+				assert.DeepEqual(t, got.Routes[0].Requests, agentProviders(tc.agent).providers[0].requests)
 			}
 			assert.DeepEqual(t, got.Inside, tc.inside)
 			assert.DeepEqual(t, got.Exposed, tc.exposed)

@@ -64,8 +64,10 @@ type Route struct {
 	// Headers replace those that the agent sent. Headers and query parameters
 	// that are known to hold keys never come from the agent.
 	Headers map[string]Secret `json:"headers"`
-	// Paths narrow the requests down: what follows the prefix must be one of
-	// them or below it. None means all.
+	// Requests narrow the requests down to exact ones, such as "POST /v1/messages". A path can end
+	// with "/*", for one more name. Without them and Paths, all are sent.
+	Requests []string `json:"requests,omitempty"`
+	// Paths add requests by any method: what follows the prefix must be one of them or below it.
 	Paths []string `json:"paths,omitempty"`
 	// GitReadOnly lets git fetch and clone, and nothing else.
 	GitReadOnly bool `json:"git_read_only,omitempty"`
@@ -140,6 +142,11 @@ func (r Route) check() error {
 	for _, path := range r.Paths {
 		if !strings.HasPrefix(path, "/") {
 			return fmt.Errorf("the path %q does not begin with a slash", path)
+		}
+	}
+	for _, request := range r.Requests {
+		if method, path, _ := strings.Cut(request, " "); method == "" || !strings.HasPrefix(path, "/") {
+			return fmt.Errorf("the request %q is not a method and a path", request)
 		}
 	}
 	for name, value := range r.Headers {

@@ -52,6 +52,7 @@ func TestReadStart(t *testing.T) {
 		{name: "target with a user", change: func(s *Start) { s.Routes[0].Target = "https://sk-1234@api.anthropic.com" }, err: "must be an https URL"},
 		{name: "target by address", change: func(s *Start) { s.Routes[0].Target = "https://10.0.0.1" }, err: "address"},
 		{name: "target that is none", change: func(s *Start) { s.Routes[0].Target = "https://sk-1234:x/%zz" }, err: "not a URL"},
+		{name: "request", change: func(s *Start) { s.Routes[0].Requests = []string{"/v1"} }, err: "is not a method and a path"},
 		{name: "path", change: func(s *Start) { s.Routes[0].Paths = []string{"v1"} }, err: "does not begin with a slash"},
 		{name: "no key", change: func(s *Start) { s.Routes[0].Headers["X-Api-Key"] = "" }, err: "cannot be sent"},
 		{name: "key of two lines", change: func(s *Start) { s.Routes[0].Headers["X-Api-Key"] = "sk-1234\r\nX: y" }, err: "cannot be sent"},

@@ -21,9 +21,10 @@ type route struct {
 	target  *url.URL
 	port    uint16
 	headers map[string]egress.Secret
-	paths   []string
-	git     []string // the services of git that it is for; none for what is not git
-	own     bool
+	// Exact requests, and paths below which all are sent.
+	requests, paths []string
+	git             []string // the services of git that it is for; none for what is not git
+	own             bool
 }
 
 // Headers and query parameters that hold keys somewhere. What the agent put
@@ -31,7 +32,9 @@ type route struct {
 // headers that a server prefers to the one we set. Neither are headers by which
 // some servers replace the path or the method that was checked here.
 var (
-	keyHeaders     = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "Cookie"}
+	keyHeaders = []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key", "Proxy-Authorization", "Cookie"}
+	// What is done is charged to the account of the key, not to another one that it can act for.
+	accountHeaders = []string{"Openai-Organization", "Openai-Project", "Anthropic-Organization-Id", "Anthropic-Workspace-Id", "Chatgpt-Account-Id", "X-Goog-User-Project"}
 	rewriteHeaders = []string{
 		"X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Forwarded-Uri", "X-Forwarded-Path", "X-Forwarded-Prefix",
 		"X-Http-Method", "X-Http-Method-Override", "X-Method-Override",
@@ -56,7 +59,7 @@ func newRoutes(configs []egress.Route) (*routeTable, error) {
 		if err != nil {
 			return nil, fmt.Errorf("route %q: the target is not a URL", c.Prefix)
 		}
-		r := &route{target: target, port: wire.PortTLS, headers: map[string]egress.Secret{}, paths: c.Paths, git: gitServices(c), own: c.Own}
+		r := &route{target: target, port: wire.PortTLS, headers: map[string]egress.Secret{}, requests: c.Requests, paths: c.Paths, git: gitServices(c), own: c.Own}
 		for name, value := range c.Headers {
 			r.headers[http.CanonicalHeaderKey(name)] = value
 		}
@@ -163,11 +166,8 @@ func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
 	if strings.ContainsAny(plain, "\\%\x00") {
 		return nil, errors.New("the path is escaped twice, or has a backslash")
 	}
-	below := func(base string) bool {
-		return plain == base || strings.HasPrefix(plain, strings.TrimSuffix(base, "/")+"/")
-	}
-	if len(r.paths) > 0 && !slices.ContainsFunc(r.paths, below) {
-		return nil, errors.New("the path is not one of the route's")
+	if !r.has(req.Method, plain) {
+		return nil, errors.New("the request is not one of the route's")
 	}
 	if len(r.git) > 0 && (strings.Contains(strings.ToLower(path), "%2f") || !asksGit(r.git, req.Method, plain, req.URL.Query())) {
 		return nil, fmt.Errorf("the route is for %s only", strings.Join(r.git, " and "))
@@ -177,6 +177,22 @@ func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
 	target.RawPath = strings.TrimSuffix(r.target.EscapedPath(), "/") + path
 	target.RawQuery = withoutKeys(req.URL.RawQuery)
 	return &target, nil
+}
+
+// has reports whether a request is one of those that the route is for.
+func (r *route) has(method, path string) bool {
+	exact := func(request string) bool {
+		if base, ok := strings.CutSuffix(request, "*"); ok {
+			name, found := strings.CutPrefix(method+" "+path, base)
+			return found && name != "" && !strings.Contains(name, "/")
+		}
+		return request == method+" "+path
+	}
+	below := func(base string) bool {
+		return path == base || strings.HasPrefix(path, strings.TrimSuffix(base, "/")+"/")
+	}
+	all := len(r.requests) == 0 && len(r.paths) == 0
+	return all || slices.ContainsFunc(r.requests, exact) || slices.ContainsFunc(r.paths, below)
 }
 
 // withoutKeys drops the parameters that hold keys, and those that are not read
@@ -231,7 +247,7 @@ func (r *route) prepare(out *http.Request) {
 	for name := range out.Header {
 		meant := http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		_, ours := r.headers[meant]
-		if ours || slices.Contains(keyHeaders, meant) || slices.Contains(rewriteHeaders, meant) {
+		if ours || slices.Contains(keyHeaders, meant) || slices.Contains(accountHeaders, meant) || slices.Contains(rewriteHeaders, meant) {
 			delete(out.Header, name)
 		}
 	}

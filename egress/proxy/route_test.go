@@ -29,6 +29,10 @@ func withRoutes(c *Config) {
 			Headers: map[string]egress.Secret{"x-api-key": key},
 		},
 		{Prefix: "/openai", Target: "https://allowed.example/base/", Headers: map[string]egress.Secret{"Authorization": "Bearer " + key}},
+		{
+			Prefix: "/exact", Target: "https://allowed.example", Requests: []string{"POST /v1/messages", "GET /v1/models", "GET /v1/models/*"}, Paths: []string{"/v1/extra"},
+			Headers: map[string]egress.Secret{"Authorization": "Bearer " + key},
+		},
 		{Prefix: "/own", Target: "http://allowed.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": key}},
 		{Prefix: "/gone", Target: "http://gone.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": key}},
 		{Prefix: "/refused", Target: "https://blocked.example", Headers: map[string]egress.Secret{"Authorization": key}},
@@ -81,6 +85,24 @@ func TestRoutesAddTheKey(t *testing.T) {
 		assert.Equal(t, d.Host, "allowed.example")
 		l.waitStats(t, "allowed.example", func(h egress.HostStats) bool { return h.Sent > 6 && h.Received == int64(len(body)) })
 	})
+	t.Run("account of the key", func(t *testing.T) {
+		_, body := request(t, "POST", "/openai/responses", http.Header{
+			"OpenAI-Organization": {"mine"}, "OpenAI_Project": {"mine"}, "Anthropic-Workspace-Id": {"mine"}, "Chatgpt-Account-Id": {"mine"},
+		})
+		assert.Assert(t, cmp.Contains(body, "Authorization: Bearer "+key))
+		assert.Assert(t, !strings.Contains(body, "mine"), body)
+	})
+	for send, want := range map[string]int{
+		"POST /v1/messages": 200, "POST /v1/messages?beta=true": 200, "GET /v1/models": 200, "GET /v1/models/claude-x": 200,
+		"PUT /v1/extra/a": 200, "DELETE /v1/extra": 200,
+		"POST /v1/messages/batches": 403, "GET /v1/messages/batches": 403, "POST /v1/messages/batches/x/cancel": 403, "POST /v1/messages%2fbatches": 403,
+		"POST /v1/messages/": 403, "POST /v1//messages": 403, "GET /v1/messages": 403, "DELETE /v1/models/x": 403, "POST /v1/models": 403,
+		"GET /v1/models/a/b": 403, "GET /v1/models/a%2fb": 403, "GET /v1/models/": 403, "HEAD /v1/models": 403, "GET /v1/files": 403,
+	} {
+		method, path, _ := strings.Cut(send, " ")
+		status, _ := request(t, method, "/exact"+path, nil)
+		assert.Check(t, cmp.Equal(status, want), send)
+	}
 	t.Run("headers that rewrite the request", func(t *testing.T) {
 		sent := " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Api-Key, X-Other\r\nX-Kept_Here: kept\r\n"
 		for _, name := range []string{
