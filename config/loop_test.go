@@ -44,7 +44,11 @@ command = ["your-agent"]
 	assert.Equal(t, e.Origins["loop.idle"].Line, 8)
 	assert.Equal(t, e.Origins[KeyChecks].Line, 12)
 	assert.Equal(t, e.Origins["agents.mine.command"].Line, 14)
-	assert.Equal(t, len(e.Privileged), 0, "nothing of this reaches out of the sandbox")
+	var raised []string
+	for _, s := range e.Privileged {
+		raised = append(raised, s.Key)
+	}
+	assert.DeepEqual(t, raised, []string{"loop.grace", "loop.max_failures", "loop.max_wait", "loop.stall"})
 	for name, want := range map[string]string{"claude": "claude", "mine": "", "yours": "openai"} {
 		e.Agent.Name = name
 		assert.Equal(t, e.KeyAgent(), want)

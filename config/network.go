@@ -80,12 +80,12 @@ func presetRules(names []string) ([]egress.Entry, error) {
 }
 
 // privilegedRule reports whether a rule allows more than the default presets.
-func privilegedRule(v string) bool {
+func privilegedRule(v string, presets []string) bool {
 	rule, err := egress.ParseRule(v)
 	if err != nil || len(rule.Ranges) > 0 || strings.HasPrefix(rule.Host, "*") || rule.Port != 0 {
 		return true
 	}
-	rules, err := presetRules(DefaultPresets())
+	rules, err := presetRules(presets)
 	return err != nil || !egress.Policy{Mode: egress.Allowlist, Rules: rules}.Decide(rule.Host, 443).Allowed
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,9 +30,15 @@ type privilege struct {
 	needed func(string) bool // nil: any value but the empty one
 }
 
-// privileges are the keys with values that need approval. All others choose
-// among safe values.
-func privileges() map[string]privilege {
+// privileges are the keys with values that need approval: those that loosen what the
+// defaults and the user's file set. All others choose among safe values.
+func privileges(inForce Config) map[string]privilege {
+	all := limitPrivileges(inForce)
+	maps.Copy(all, isolationPrivileges(inForce))
+	return all
+}
+
+func isolationPrivileges(inForce Config) map[string]privilege {
 	is := func(one string) func(string) bool { return func(v string) bool { return v == one } }
 	return map[string]privilege{
 		keyAgent: {"runs an agent that can read the API keys of its model in a container", privilegedAgent},
@@ -49,7 +56,7 @@ func privileges() map[string]privilege {
 		keySign:     {"signs commits made in the sandbox with your ssh key", is("true")},
 		keyPolicy:   {"allows connections to every public host", is(string(egress.AllowAll))},
 		keyPresets:  {"allows connections to more hosts than by default", privilegedPresets},
-		KeyAllowed:  {"allows connections to this host", privilegedRule},
+		KeyAllowed:  {"allows connections to this host", func(v string) bool { return privilegedRule(v, inForce.Sandbox.Network.Presets) }},
 	}
 }
 
@@ -67,11 +74,13 @@ func (p privilege) needs(v string) bool {
 // shorten the list, so that the approval does not depend on it; but if nothing
 // privileged is in effect, the list is empty.
 func privilegedSettings(repository, user []assigned, origins map[string]Origin) []PrivilegedSetting {
-	known := privileges()
+	inForce := defaults()
 	covered := map[string]bool{}
 	for _, g := range user {
 		covered[identity(g)] = true
+		_ = g.setting.set(&inForce, g.value, FromUser) // merge has reported the error
 	}
+	known := privileges(inForce)
 	var list []PrivilegedSetting
 	inEffect := false
 	for _, g := range repository {

@@ -171,10 +171,15 @@ func assertValid(t *testing.T, e Effective) {
 			asked++
 		}
 	}
+	for _, allows := range limits() {
+		if allows(e.Config) > allows(defaults()) {
+			asked++
+		}
+	}
 	_, err := e.Policy()
 	assert.NilError(t, err)
 	for _, rule := range e.Sandbox.Network.Allowed {
-		if privilegedRule(rule) {
+		if privilegedRule(rule, DefaultPresets()) {
 			asked++
 		}
 	}

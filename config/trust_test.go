@@ -48,6 +48,40 @@ func TestPrivileged(t *testing.T) {
 			Overrides{},
 			"agent.endpoint_paths=/key",
 		},
+		{"limits that it raises", `
+				[sandbox.resources]
+				memory = "9g"
+				cpus = 4.5
+				pids = 4000000
+				timeout_minutes = 61
+				[loop]
+				max_failures = 0
+				stall = 0
+				idle = 31
+				max_wait = "7h"
+				grace = "2m"`,
+			"", nil,
+			Overrides{},
+			"loop.grace=2m loop.idle=31 loop.max_failures=0 loop.max_wait=7h loop.stall=0 " +
+				"sandbox.resources.cpus=4.5 sandbox.resources.memory=9g sandbox.resources.pids=4000000 sandbox.resources.timeout_minutes=61",
+		},
+		{"limits that it lowers, keeps or adds", `
+				[sandbox.resources]
+				memory = "8192m"
+				cpus = 1
+				pids = 64
+				timeout_minutes = 60
+				[loop]
+				max_duration = "8h"
+				max_cost_usd = 1000
+				max_tokens = 1
+				max_failures = 1
+				stall = 3
+				idle = 0.5
+				max_wait = "1s"
+				grace = "1s"`, "", nil, Overrides{}, ""},
+		{"a limit that the user sets", "[sandbox.resources]\npids = 4000\n[loop]\nidle = 0\n", "[sandbox.resources]\npids = 300\n", nil, Overrides{}, "loop.idle=0"},
+		{"a host that the user has taken out", "[sandbox.network]\nallowed = [\"github.com\"]\n", "[sandbox.network]\npresets = [\"agent\"]\n", nil, Overrides{}, "sandbox.network.allowed=github.com"},
 		{"walls that the repository tightens", "[sandbox]\nread_only = true\ngit = \"private\"\ngit_token = \"none\"\nsign = false\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
 		{"fewer presets", "[sandbox.network]\npresets = [\"agent\"]\n", "", nil, Overrides{}, ""},
 		{"hosts that are allowed anyway", "[sandbox.network]\nallowed = [\"github.com\", \"crates.io\"]\n", "", nil, Overrides{}, ""},
@@ -82,6 +116,16 @@ func TestPrivileged(t *testing.T) {
 			}
 			assert.Equal(t, strings.Join(got, " "), tc.want)
 		})
+	}
+}
+
+// Every limit is compared.
+func TestLimitsAreKnown(t *testing.T) {
+	known := limits()
+	for _, s := range settings() {
+		if strings.HasPrefix(s.key, "loop.") || strings.HasPrefix(s.key, "sandbox.resources.") {
+			assert.Check(t, known[s.key] != nil, s.key)
+		}
 	}
 }
 
