@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason stri
 			continue
 		}
 		output := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
-		reason = fmt.Sprintf("check %q %s", command, how)
+		reason = blockedHosts(l.collectCheckDenied(ctx, it)) + fmt.Sprintf("check %q %s", command, how)
 		l.printf("Check %s after %s.\n", how, took)
 		if output != "" {
 			reason += ":\n" + output
@@ -100,11 +101,11 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason stri
 	return "", noStop, nil
 }
 
-// runCheck runs a check in the agent's environment and returns how it failed. It is not
-// bound by MaxDuration: finished work must be checked.
+// runCheck runs a check in the agent's environment and returns how it failed. It has no
+// input, and CI=true, so that it ends by itself. It is not bound by MaxDuration: finished work must be checked.
 func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how string, stop Stop, err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
-	cmd.Dir, cmd.Env = l.Dir, l.Env
+	cmd.Dir, cmd.Env = l.Dir, append(slices.Clip(l.Env), "CI=true")
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = l.timing.drain
 	child, err := agent.StartChild(cmd)

@@ -44,6 +44,46 @@ func (l *loop) warnDenied(run outcome) {
 	}
 }
 
+// collectCheckDenied adds the connections blocked during a check, and returns them.
+func (l *loop) collectCheckDenied(ctx context.Context, it *iteration) []denylog.Refusal {
+	if l.Refused == nil {
+		return nil
+	}
+	denied := l.Refused(context.WithoutCancel(ctx))
+	it.refused = merged(it.refused, denied.Refused)
+	l.denied = denylog.Answer{Refused: merged(l.denied.Refused, denied.Refused), More: l.denied.More + denied.More}
+	return denied.Refused
+}
+
+// merged returns blocked connections with those of a second list.
+func merged(targets, more []denylog.Refusal) []denylog.Refusal {
+	all := slices.Clone(targets)
+	for _, target := range more {
+		i := slices.IndexFunc(all, func(t denylog.Refusal) bool { return t.Target() == target.Target() })
+		if i < 0 {
+			all = append(all, target)
+		} else {
+			all[i].Times += target.Times
+		}
+	}
+	return all
+}
+
+// blockedHosts begins the reason of a failure during which connections were blocked: they
+// are its likely cause, and the output rarely names them. It is empty without any.
+func blockedHosts(targets []denylog.Refusal) string {
+	if len(targets) == 0 {
+		return ""
+	}
+	text := "blocked: " + deniedLine(targets)
+	for _, target := range targets {
+		if len(target.Host) <= deniedNameMax {
+			return text + ", allow with: docker ralph network allow " + target.Host + "\n"
+		}
+	}
+	return text + "\n"
+}
+
 // nextNote returns the note for the next run.
 func (l *loop) nextNote() string {
 	notes := []string{l.note, l.leftovers(), l.answers(), ""}

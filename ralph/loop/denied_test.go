@@ -113,3 +113,46 @@ func TestDeniedCallsAreWarnedAboutOnce(t *testing.T) {
 	}
 	assert.Check(t, cmp.Contains(tr.out.String(), " | 1 tool call denied | 1 hook error"))
 }
+
+// A failure during which hosts were blocked begins with them: its output has an exit code
+// of curl, not the host.
+func TestFailuresNameBlockedHostsFirst(t *testing.T) {
+	font := denylog.Answer{Refused: []denylog.Refusal{{Host: "fonts.example", Port: 443, Times: 2}}}
+	const want = "blocked: fonts.example:443 ×2, allow with: docker ralph network allow fonts.example\n"
+	for _, tc := range []struct {
+		name, agent, note string
+		answers           []denylog.Answer // skipped, run, check
+	}{
+		{"in a check", "touch $BACKLOG/a", "reopen a: " + want + `check "exit 22" failed with exit code 22`, []denylog.Answer{{}, {}, font}},
+		{"only before the check", "touch $BACKLOG/a", `reopen a: check "exit 22" failed`, []denylog.Answer{{}, font, {}}},
+		{"in a crash", "exit 56", "release a: " + want + "session exited without completing task: exited with code 56", []denylog.Answer{{}, font}},
+		{"in a run that gave up", "exit 0", "release a: " + want + "session exited", []denylog.Answer{{}, font}},
+		{"in none", "exit 56", "release a: session exited", []denylog.Answer{{}, {}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newFileBacklog(t, "a")
+			tr := newFileLoop(t, tc.agent, b)
+			if len(tc.answers) < 3 {
+				b.held = []string{"a"}
+			}
+			asked := 0
+			tr.Refused = func(context.Context) denylog.Answer {
+				asked++
+				return tc.answers[min(asked, len(tc.answers))-1]
+			}
+			tr.Checks, tr.MaxIterations = []string{"exit 22"}, 1
+			report, _ := Run(t.Context(), tr.Options)
+			assert.Check(t, cmp.Contains(strings.Join(b.notes, "\n"), tc.note))
+			assert.Equal(t, asked, len(tc.answers))
+			assert.Equal(t, len(report.Iterations[0].Refused) > 0, tc.name != "in none")
+		})
+	}
+}
+
+func TestBlockedConnectionsOfAnAgentAndItsChecksAreAdded(t *testing.T) {
+	a, b := denylog.Refusal{Host: "a.example", Port: 443, Times: 1}, denylog.Refusal{Host: "b.example", Port: 443, Times: 2}
+	twice := a
+	twice.Times = 2
+	assert.DeepEqual(t, merged([]denylog.Refusal{a, b}, []denylog.Refusal{a}), []denylog.Refusal{twice, b})
+	assert.Equal(t, a.Times, 1)
+}

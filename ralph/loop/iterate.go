@@ -93,6 +93,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	err = errors.Join(err, l.restoreAfter(ctx, it))
 	l.restoreLog()
 	l.classify(ctx, it)
+	l.collectDenied(ctx, it)
 	l.release(ctx, it)
 	l.setAside(ctx, it, uncommitted)
 	stop, failed := l.check(ctx, n, it)
@@ -100,7 +101,6 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	defaulted := l.applyDefaults(ctx)
 	it.after = l.observeAfter(ctx, before)
 	it.asked = before.asked(it.after)
-	l.collectDenied(ctx, it)
 	l.warnUncommitted(ctx, it, uncommitted)
 	l.record(ctx, n, it)
 	l.logTasks(before, it.after)
@@ -191,9 +191,9 @@ func (it *iteration) releaseReason() string {
 	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
 		return reasonBound
 	case it.failed():
-		return reasonCrashed + ": " + it.describe()
+		return blockedHosts(it.refused) + reasonCrashed + ": " + it.describe()
 	default:
-		return reasonCrashed
+		return blockedHosts(it.refused) + reasonCrashed
 	}
 }
 

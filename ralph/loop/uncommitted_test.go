@@ -130,3 +130,14 @@ func TestSetAsideOnlyWhatIsTheRuns(t *testing.T) {
 		})
 	}
 }
+
+// A check neither waits for input nor starts what only a person would end.
+func TestChecksRunUnattended(t *testing.T) {
+	b := newFileBacklog(t, "a")
+	tr := newFileLoop(t, "touch $BACKLOG/a", b)
+	tr.Env = append(tr.Env, "CI=")
+	tr.Checks = []string{`test "$CI" = true`, "! read line"}
+	report, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Equal(t, len(report.Iterations[0].Checks), 2)
+}
