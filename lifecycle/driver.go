@@ -131,6 +131,9 @@ type Egress struct {
 	// Asked means that the user has chosen the policy, so that a driver that cannot
 	// enforce it fails.
 	Asked bool
+	// Now means that the user is changing the policy, so that a rule that cannot be
+	// changed is an error.
+	Now bool
 }
 
 // Resources are the limits of a sandbox.

@@ -51,8 +51,8 @@ func tryUnusualOutput(t *testing.T, kind string) {
 		"no IDs":         func(s *sandboxcli.Settings) { s.Faults.NoID = true },
 		"no workspaces":  func(s *sandboxcli.Settings) { s.Faults.NoWorkspaces = true },
 		"new fields":     func(s *sandboxcli.Settings) { s.Faults.ExtraFields = true },
-		"the oldest sbx": func(s *sandboxcli.Settings) { s.Version = "0.42.0" },
-		"an sbx between": func(s *sandboxcli.Settings) { s.Version = "0.45.1" },
+		"the oldest sbx": func(s *sandboxcli.Settings) { s.Version = "0.47.0" },
+		"an sbx between": func(s *sandboxcli.Settings) { s.Version = "0.50.1" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFixture(t, kind, change)

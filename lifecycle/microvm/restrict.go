@@ -48,6 +48,9 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if err != nil && e.Now {
+		return err
+	}
 	if err != nil {
 		is.looser = append(is.looser, err.Error())
 	}

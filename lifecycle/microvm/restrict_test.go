@@ -306,3 +306,32 @@ func TestNoPolicyMakesNoCalls(t *testing.T) {
 		}
 	})
 }
+
+// sbx refuses to deny a host beside the rule that allows it, and to remove a rule unasked.
+func TestAllowedHostCanBeDenied(t *testing.T) {
+	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example", "b.example")}
+	w, err := newRestricted(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true})
+	assert.NilError(t, err)
+	assert.Assert(t, w.reaches(t, "a.example:443"))
+
+	denied, err := policy.Refuse(entries(t, "a.example")[0])
+	assert.NilError(t, err)
+	assert.NilError(t, w.restrict(t, denied))
+	assert.Assert(t, !w.reaches(t, "a.example:443") && w.reaches(t, "b.example:443"))
+	assert.NilError(t, w.restrict(t, policy))
+	assert.Assert(t, w.reaches(t, "a.example:443") && w.reaches(t, "b.example:443"))
+	assert.Equal(t, len(w.said), 0, w.said)
+}
+
+// A rule that the user changes now, and that sbx refuses, is an error and no warning.
+func TestRefusedChangeIsAnError(t *testing.T) {
+	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example")}
+	w, err := newRestricted(t, microvm.Sbx, lifecycle.Egress{Policy: policy})
+	assert.NilError(t, err)
+	w.fake.Set(t, func(s *sandboxcli.Settings) { s.Faults.NoRules = "the daemon is busy" })
+	more := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example", "b.example")}
+	err = w.driver.Restrict(t.Context(), w.sb, lifecycle.Egress{Policy: policy, Amended: more, Now: true})
+	assert.ErrorContains(t, err, "adding network rules to the sandbox")
+	assert.NilError(t, w.restrict(t, more), "only a warning without the user")
+	assert.Equal(t, len(w.said), 1)
+}

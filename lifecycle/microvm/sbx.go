@@ -42,7 +42,7 @@ func sbxDialect(o Options) dialect {
 // Versions of sbx: the oldest one supported, the first whose "secret ls" prints JSON; and
 // one that has --no-input. The first with that flag is not documented (contract, section 5).
 const (
-	minVersion     = "0.42.0"
+	minVersion     = "0.47.0"
 	noInputVersion = "0.51.0"
 )
 

@@ -29,9 +29,9 @@ func newSbx(t *testing.T, change func(*sandboxcli.Settings)) (*Driver, *sandboxc
 
 func TestSupportedVersions(t *testing.T) {
 	for version, want := range map[string]string{
-		"0.16.1": "sbx has version 0.16.1, but Docker's sbx 0.42.0 or newer is required",
-		"0.41.9": "sbx has version 0.41.9, but Docker's sbx 0.42.0 or newer is required",
-		"0.42.0": "",
+		"0.16.1": "sbx has version 0.16.1, but Docker's sbx 0.47.0 or newer is required",
+		"0.46.9": "sbx has version 0.46.9, but Docker's sbx 0.47.0 or newer is required",
+		"0.47.0": "",
 		"0.50.1": "",
 		"0.51.0": "--no-input",
 		"0.53.0": "--no-input",
@@ -54,7 +54,7 @@ func TestSupportedVersions(t *testing.T) {
 
 // The version is cached for one program file.
 func TestUpdateInvalidatesCachedVersion(t *testing.T) {
-	d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = "0.45.1" })
+	d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = "0.47.1" })
 	c, err := d.client(t.Context())
 	assert.NilError(t, err)
 	assert.Equal(t, len(c.args), 0)
@@ -77,7 +77,7 @@ func TestUsable(t *testing.T) {
 		absent    bool
 	}{
 		{name: "good"},
-		{name: "old and good", change: func(s *sandboxcli.Settings) { s.Version = "0.42.0" }},
+		{name: "old and good", change: func(s *sandboxcli.Settings) { s.Version = "0.47.0" }},
 		{name: "not there", absent: true, err: "not installed: sbx is not on PATH"},
 		{name: "logged out", change: func(s *sandboxcli.Settings) { s.LoggedIn = false }, err: `log in with "sbx login"`},
 		{name: "no policy", change: func(s *sandboxcli.Settings) { s.PolicyInitialised = false }, err: `"sbx policy init balanced"`},
@@ -277,7 +277,7 @@ func TestPulledImagesHaveFullNames(t *testing.T) {
 }
 
 func TestKeys(t *testing.T) {
-	for _, version := range []string{"0.42.0", "0.53.0"} {
+	for _, version := range []string{"0.47.0", "0.53.0"} {
 		t.Run(version, func(t *testing.T) {
 			d, programs := newSbx(t, func(s *sandboxcli.Settings) { s.Version = version })
 			ask := func() map[string]bool {

@@ -79,39 +79,52 @@ func check(is deviations, want []access, ours map[access][]rule) deviations {
 // change leads from the rules that a sandbox has to those that it is to have.
 type change struct {
 	add  []access
-	drop []string // IDs of rules
+	drop map[string][]string // IDs of rules, by their decision
 }
 
 func (c change) none() bool { return len(c.add)+len(c.drop) == 0 }
 
 // difference drops each rule with an unwanted resource, and adds what is missing then.
 func difference(want []access, ours map[access][]rule) (c change) {
+	c.drop = map[string][]string{}
 	for w, rules := range ours {
 		for _, r := range rules {
-			if !slices.Contains(want, w) && !slices.Contains(c.drop, r.ID) {
-				c.drop = append(c.drop, r.ID)
+			if !slices.Contains(want, w) && !slices.Contains(c.drop[w.action], r.ID) {
+				c.drop[w.action] = append(c.drop[w.action], r.ID)
 			}
 		}
 	}
 	for _, w := range want {
-		if !slices.ContainsFunc(ours[w], func(r rule) bool { return !slices.Contains(c.drop, r.ID) }) {
+		if !slices.ContainsFunc(ours[w], func(r rule) bool { return !slices.Contains(c.drop[w.action], r.ID) }) {
 			c.add = append(c.add, w)
 		}
 	}
 	return c
 }
 
-// apply changes rules in an order that never allows the sandbox too much.
+// apply changes rules in an order that never allows the sandbox too much. sbx refuses to deny a host
+// that the sandbox is allowed, so the rules that allow go first.
 func (c change) apply(ctx context.Context, d *Driver, name string) error {
+	if err := removeRules(ctx, d, name, c.drop[allow]); err != nil {
+		return err
+	}
 	if err := addRules(ctx, d, name, deny, c.add); err != nil {
 		return err
 	}
-	for _, id := range c.drop {
-		if _, err := d.call(ctx, limitList, "policy", "rm", "network", "--sandbox", name, "--id", id); err != nil {
+	if err := removeRules(ctx, d, name, c.drop[deny]); err != nil {
+		return err
+	}
+	return addRules(ctx, d, name, allow, c.add)
+}
+
+// removeRules removes rules of a sandbox. Without --force, sbx asks.
+func removeRules(ctx context.Context, d *Driver, name string, ids []string) error {
+	for _, id := range ids {
+		if _, err := d.call(ctx, limitList, "policy", "rm", "network", "--force", "--sandbox", name, "--id", id); err != nil {
 			return fmt.Errorf("removing a network rule of the sandbox %s: %w", name, err)
 		}
 	}
-	return addRules(ctx, d, name, allow, c.add)
+	return nil
 }
 
 // addRules adds the rules with one decision to those of a sandbox.

@@ -125,7 +125,7 @@ func amendMicroVM(ctx context.Context, h host.Host, n networkScope, later amendm
 		amended, err = WithEndpoints(h, amended, n.sb.Agent)
 	}
 	if err == nil {
-		err = n.vm.Restrict(ctx, n.sb, lifecycle.Egress{Policy: made, Amended: amended, Asked: n.asked})
+		err = n.vm.Restrict(ctx, n.sb, lifecycle.Egress{Policy: made, Amended: amended, Asked: n.asked, Now: true})
 	}
 	if err == nil {
 		err = checkEffective(without, rules)

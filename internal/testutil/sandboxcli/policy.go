@@ -184,7 +184,29 @@ func (c *call) policyAdd(decision string, args []string) (int, error) {
 	if f := c.settings.Faults.NoRules; f != "" {
 		return 0, c.fail("%s", f)
 	}
-	return 0, c.addRule(rule{Decision: decision, Resources: strings.Split(args[1], ","), AppliesTo: *sandbox})
+	added := newRule(rule{Decision: decision, Resources: strings.Split(args[1], ","), AppliesTo: *sandbox})
+	if decision == "deny" {
+		if err := c.checkConflicts(added); err != nil {
+			return 0, err
+		}
+	}
+	return 0, c.changeRules(func(rules []rule) []rule { return append(rules, added) })
+}
+
+// checkConflicts refuses to deny what the same scope allows (CODE, captures of others v0.30, v0.47).
+func (c *call) checkConflicts(added rule) error {
+	rules, err := c.rules()
+	if err != nil {
+		return err
+	}
+	for _, r := range rules {
+		for _, resource := range added.Resources {
+			if r.ResourceType == added.ResourceType && r.AppliesTo == added.AppliesTo && r.Decision == "allow" && slices.Contains(r.Resources, resource) {
+				return c.fail("deny: %q conflicts with existing allow rule", resource)
+			}
+		}
+	}
+	return nil
 }
 
 // policyRm removes rules of a sandbox or, without one, of all of them. What it
@@ -194,6 +216,7 @@ func (c *call) policyRm(args []string) (int, error) {
 	sandbox := fs.String("sandbox", "", "")
 	resource := fs.String("resource", "", "")
 	id := fs.String("id", "", "")
+	force := fs.Bool("force", false, "")
 	args, err := c.parse(fs, args)
 	if err != nil {
 		return 0, err
@@ -203,6 +226,9 @@ func (c *call) policyRm(args []string) (int, error) {
 	}
 	if args[0] != "network" || (*resource == "") == (*id == "") {
 		return 0, c.fail("name one rule of the network: --id or --resource") // ?
+	}
+	if c.since(45) && !*force { // DOC S5b; the text is ?
+		return 0, c.fail("refusing to remove the rule without confirmation: use --force")
 	}
 	scope, found := forAll, false
 	if *sandbox != "" {

@@ -128,7 +128,7 @@ func TestPolicy(t *testing.T) {
 	r.create(t, "box", "--deny-network", "api.anthropic.com")
 	r.create(t, "other")
 	r.ok(t, "policy", "allow", "network", "**.example.com,10.0.0.0/8:80", "--sandbox", "box")
-	r.ok(t, "policy", "deny", "network", "*.evil.example.com")
+	r.ok(t, "policy", "deny", "network", "api.anthropic.com:443")
 	for _, tc := range []struct{ sandbox, target, want string }{
 		{"", "api.anthropic.com", "Allowed"},
 		{"other", "api.anthropic.com:443", "Allowed"},
@@ -158,10 +158,12 @@ func TestPolicy(t *testing.T) {
 	}
 	before := rules() // with those of the policy itself
 	assert.Equal(t, list.Rules[before-3].AppliesTo+list.Rules[before-3].Decision, "sandbox:boxdeny")
-	r.ok(t, "policy", "rm", "network", "--sandbox", "box", "--id", list.Rules[before-2].ID)
+	r.ok(t, "policy", "rm", "network", "--force", "--sandbox", "box", "--id", list.Rules[before-2].ID)
 	assert.Equal(t, rules(), before-1)
-	assert.Equal(t, r.run(t, "", "policy", "rm", "network", "--sandbox", "box", "--resource", "*.evil.example.com").code, 1, "it is for all")
-	r.ok(t, "policy", "rm", "network", "--resource", "*.evil.example.com")
+	conflict := r.run(t, "", "policy", "deny", "network", "api.anthropic.com:443")
+	assert.Equal(t, conflict.code, 1, "the same scope allows it")
+	assert.Equal(t, r.run(t, "", "policy", "rm", "network", "--force", "--sandbox", "box", "--resource", "*.evil.example.com").code, 1, "it is for all")
+	r.ok(t, "policy", "rm", "network", "--force", "--resource", "*.evil.example.com")
 	r.ok(t, "rm", "-f", "box")
 	assert.Equal(t, rules(), before-3, "those of the sandbox go with it")
 	assert.Assert(t, json.Valid([]byte(r.ok(t, "policy", "log", "--json"))))
