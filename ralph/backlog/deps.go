@@ -21,8 +21,7 @@ func (s *Store) findBlocker(ctx context.Context, tx *sql.Tx, slug string) (id st
 	return id, err
 }
 
-// Block adds a dependency. It is idempotent. Cycles are allowed; their tasks stay
-// blocked until one of them is deleted.
+// Block adds a dependency. It is idempotent. A cycle is an error.
 func (s *Store) Block(ctx context.Context, slug, blocker string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, _, err := s.find(ctx, tx, slug)
@@ -36,7 +35,10 @@ func (s *Store) Block(ctx context.Context, slug, blocker string) error {
 		if err != nil {
 			return err
 		}
-		return addDep(ctx, tx, id, blockerID)
+		if err := addDep(ctx, tx, id, blockerID); err != nil {
+			return err
+		}
+		return s.checkCycles(ctx, tx, id)
 	})
 }
 

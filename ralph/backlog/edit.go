@@ -22,8 +22,8 @@ type NewTask struct {
 	Done                               bool     // of a plan: the task was done elsewhere
 }
 
-// Create adds an open task. Its blockers must exist; a task can block itself. A deleted
-// task with its slug is replaced.
+// Create adds an open task. Its blockers must exist, without a cycle. A deleted task with
+// its slug is replaced.
 func (s *Store) Create(ctx context.Context, t NewTask) error {
 	if err := checkSlug(t.Slug); err != nil {
 		return err
@@ -91,7 +91,10 @@ func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
 			return fmt.Errorf("task '%s' is done and cannot be updated", slug)
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE tasks SET "+strings.Join(assignments, ", ")+" WHERE id = ?", append(slices.Clone(args), id)...)
-		return err
+		if err != nil || c.Status == nil || status != StatusDeleted {
+			return err
+		}
+		return s.checkCycles(ctx, tx, id) // a deleted task is back
 	})
 }
 

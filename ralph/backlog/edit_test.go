@@ -43,7 +43,6 @@ func TestCreateIsAllOrNothing(t *testing.T) {
 	assert.Error(t, err, "blocker task 'missing' not found")
 	_, err = s.Show(t.Context(), "b")
 	assert.ErrorIs(t, err, ErrNotFound)
-	assert.NilError(t, s.Create(t.Context(), NewTask{Slug: "self", Title: "t", Deps: []string{"self"}}))
 }
 
 func TestScopesAreSeparate(t *testing.T) {
@@ -168,12 +167,14 @@ func TestCounts(t *testing.T) {
 func TestDeps(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a", "b", "c", "d", "e")
-	for _, edge := range []string{"a b", "a c", "b d", "c d", "d e", "e a", "e e"} {
+	for _, edge := range []string{"a b", "a c", "b d", "c d", "d e"} {
 		task, blocker, _ := strings.Cut(edge, " ")
 		for range 2 {
 			assert.NilError(t, s.Block(t.Context(), task, blocker))
 		}
 	}
+	// Other programs can write cycles.
+	query(t, s.path, "INSERT INTO task_deps SELECT e.id, x.id FROM tasks e, tasks x WHERE e.slug = 'e' AND x.slug IN ('a', 'e')")
 	deps, err := s.Deps(t.Context(), "a")
 	assert.NilError(t, err)
 	var got []string

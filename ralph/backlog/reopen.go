@@ -20,7 +20,10 @@ func (s *Store) MakeOpen(ctx context.Context, slug, reason string) error {
 			return fmt.Errorf("task '%s' is active", slug)
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE tasks SET "+startOver+", fail_reason = COALESCE(?, fail_reason) WHERE id = ?", null(reason), id)
-		return err
+		if err != nil {
+			return err
+		}
+		return s.checkCycles(ctx, tx, id)
 	})
 }
 
@@ -75,6 +78,9 @@ func (s *Store) Rewrite(ctx context.Context, before, after NewTask) error {
 		if err := overwrite(ctx, tx, id, after); err != nil {
 			return err
 		}
+		if slices.Equal(before.Deps, after.Deps) {
+			return nil
+		}
 		return s.replaceDeps(ctx, tx, id, after.Deps)
 	})
 }
@@ -89,6 +95,7 @@ func overwrite(ctx context.Context, tx *sql.Tx, id string, t NewTask) error {
 	return err
 }
 
+// replaceDeps sets the dependencies of a task. A cycle is an error.
 func (s *Store) replaceDeps(ctx context.Context, tx *sql.Tx, id string, deps []string) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM task_deps WHERE task_id = ?", id); err != nil {
 		return err
@@ -102,5 +109,5 @@ func (s *Store) replaceDeps(ctx context.Context, tx *sql.Tx, id string, deps []s
 			return err
 		}
 	}
-	return nil
+	return s.checkCycles(ctx, tx, id)
 }

@@ -32,7 +32,7 @@ func (u UnknownDep) String() string {
 // Sync makes the backlog match a plan of JSON objects, one per line. Tasks that
 // are done are not changed; active ones stay with their agents. Tasks that are
 // missing from the plan are deleted if the plan has others of their
-// specification.
+// specification. A cycle of dependencies is an error.
 func (s *Store) Sync(ctx context.Context, r io.Reader) (SyncSummary, error) {
 	plan, err := parsePlan(r)
 	if err != nil {
@@ -79,7 +79,14 @@ func (r *syncRun) all(ctx context.Context) error {
 			return fmt.Errorf("writing the dependencies of task '%s': %w", task.Slug, err)
 		}
 	}
-	return r.deleteOrphans(ctx)
+	if err := r.deleteOrphans(ctx); err != nil {
+		return err
+	}
+	var ids []string
+	for _, task := range r.plan {
+		ids = append(ids, r.rows[task.Slug].id)
+	}
+	return r.store.checkCycles(ctx, r.tx, ids...)
 }
 
 func (r *syncRun) load(ctx context.Context) error {
