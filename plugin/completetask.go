@@ -19,6 +19,7 @@ type taskUsage struct {
 	only     []string // the statuses of that task; none for all that are not deleted
 	flags    []string // have a value
 	switches []string
+	statuses []string // of --status
 }
 
 // taskCommands lists the commands in the order of ralph's help.
@@ -30,7 +31,8 @@ func taskCommands() []string {
 }
 
 func taskUsageOf(command string) taskUsage {
-	undone, active := []string{"open", "active", "blocked", "question"}, []string{"active"}
+	stored := []string{"open", "active", "done", "deleted"}
+	undone, active := []string{"open", "waiting", "active", "blocked", "question"}, []string{"active"}
 	return map[string]taskUsage{
 		"peek":      {flags: []string{"-n"}},
 		"claim":     {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},
@@ -40,14 +42,17 @@ func taskUsageOf(command string) taskUsage {
 		"ask":       {task: true, only: active, flags: []string{"--option", "--default", "--default-after", "--agent", "--attempt"}},
 		"questions": {flags: []string{"--format"}},
 		"answer":    {task: true, only: []string{"question"}},
-		"list":      {flags: []string{"--status", "--assignee", "--format"}, switches: []string{"--all", "--markdown"}},
-		"show":      {task: true, flags: []string{"--format"}, switches: []string{"--with-deps"}},
-		"create":    {flags: []string{"--priority", "--category", "--description", "--steps", "--spec", "--ref", "--deps"}},
+		"list": {
+			flags: []string{"--status", "--assignee", "--format"}, switches: []string{"--all", "--markdown"},
+			statuses: []string{"open", "waiting", "active", "question", "blocked", "done", "deleted"},
+		},
+		"show":   {task: true, flags: []string{"--format"}, switches: []string{"--with-deps"}},
+		"create": {flags: []string{"--priority", "--category", "--description", "--steps", "--spec", "--ref", "--deps"}},
 		"update": {task: true, only: undone, flags: []string{
 			"--title", "--priority", "--category", "--description", "--steps", "--spec", "--ref", "--status",
 		}},
 		"reopen":    {task: true, only: []string{"done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
-		"delete":    {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}},
+		"delete":    {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}, statuses: stored[:3]},
 		"deps":      {task: true},
 		"block":     {task: true, only: undone, flags: []string{"--by", "--attempt"}},
 		"unblock":   {task: true, only: undone, flags: []string{"--by"}},
@@ -75,7 +80,7 @@ func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string
 	behind := len(args) > 1 && slices.Contains(usage.flags, last)
 	switch {
 	case behind && last == "--status":
-		return []string{"open", "active", "done", "deleted"}, noFiles
+		return usage.statuses, noFiles
 	case behind && last == "--format":
 		return []string{"table", "json"}, noFiles
 	case behind && last != "--by":

@@ -165,7 +165,7 @@ func countsText(c runlog.Counts) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{c.Active, "active"}, {c.Open, "open"}, {c.Blocked, "blocked"}, {c.Question, "waiting for an answer"}} {
+	}{{c.Active, "active"}, {c.Open, "open"}, {c.Waiting, "waiting for others"}, {c.Blocked, "blocked"}, {c.Question, "waiting for an answer"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}

@@ -5,19 +5,31 @@ import (
 	"database/sql"
 )
 
-// StatusBlocked is the displayed status of an open task that has failed
-// [MaxAttempts] times in a row. Setting its status to open unblocks it.
-const StatusBlocked = "blocked"
+// Displayed statuses of open tasks that cannot be claimed.
+const (
+	// StatusBlocked: the task has failed [MaxAttempts] times in a row. Setting its
+	// status to open unblocks it.
+	StatusBlocked = "blocked"
+	// StatusWaiting: the task depends on one that is not done.
+	StatusWaiting = "waiting"
+)
 
 // MaxAttempts is how often in a row a task may fail; it is part of tooManyFailures.
 const MaxAttempts = 3
 
-// tooManyFailures is the condition on such a task t. shownStatus is the displayed
-// status; returnedStatus is the same in a RETURNING clause.
+// Conditions on a task t, and its displayed status. shownBlocker is that of a task b.
 const (
 	tooManyFailures = "(t.status = 'open' AND COALESCE(t.failures, 0) >= 3)"
-	shownStatus     = "CASE WHEN " + tooManyFailures + " THEN 'blocked' ELSE t.status END"
-	returnedStatus  = "CASE WHEN status = 'open' AND COALESCE(failures, 0) >= 3 THEN 'blocked' ELSE COALESCE(status, '') END"
+	dependent       = `EXISTS (
+		SELECT 1 FROM task_deps bd JOIN tasks ob ON ob.id = bd.blocked_by
+		WHERE bd.task_id = t.id AND ob.status NOT IN ('done', 'deleted'))`
+	shownStatus = "CASE WHEN " + tooManyFailures + " THEN 'blocked' WHEN t.status = 'open' AND " + dependent +
+		" THEN 'waiting' ELSE t.status END"
+	shownBlocker = `CASE WHEN b.status = 'open' AND COALESCE(b.failures, 0) >= 3 THEN 'blocked'
+		WHEN b.status = 'open' AND EXISTS (
+			SELECT 1 FROM task_deps bd JOIN tasks ob ON ob.id = bd.blocked_by
+			WHERE bd.task_id = b.id AND ob.status NOT IN ('done', 'deleted'))
+		THEN 'waiting' ELSE COALESCE(b.status, '') END`
 )
 
 // failOnce counts a failed attempt.

@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -70,7 +71,7 @@ func TestThreeFailuresInARowBlockATask(t *testing.T) {
 			assert.ErrorIs(t, err, ErrNotEligible)
 			counts, err := again.Counts(t.Context())
 			assert.NilError(t, err)
-			assert.Equal(t, counts, Counts{Active: 1, Blocked: 1, Waiting: 1})
+			assert.Equal(t, counts, Counts{Active: 1, Blocked: 1, Failed: 1})
 			lines, err := again.Lines(t.Context(), Filter{Statuses: []string{StatusBlocked}})
 			assert.NilError(t, err)
 			assert.Equal(t, len(lines), 1)
@@ -99,4 +100,42 @@ func TestReleaseDeadBlocksTasksWithExpiredLeases(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, get(t, s, "a").Status, StatusBlocked)
 	assert.Equal(t, get(t, s, "a").FailReason, "lease expired")
+}
+
+// Every way to read a task shows the same status.
+func TestDisplayedStatus(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "blocked", "done", "open", "waiting", "chained", "active")
+	for _, edge := range []string{"waiting blocked", "open done", "chained waiting", "active blocked"} {
+		task, blocker, _ := strings.Cut(edge, " ")
+		assert.NilError(t, s.Block(t.Context(), task, blocker))
+	}
+	query(t, s.path, "UPDATE tasks SET failures = 3 WHERE slug = 'blocked'; UPDATE tasks SET status = slug WHERE slug IN ('done', 'active')")
+	want := map[string]string{
+		"blocked": StatusBlocked, "done": StatusDone, "open": StatusOpen, "waiting": StatusWaiting, "chained": StatusWaiting, "active": StatusActive,
+	}
+	got := map[string]string{}
+	lines, err := s.Lines(t.Context(), Filter{})
+	assert.NilError(t, err)
+	for _, l := range lines {
+		got[l.Slug] = l.Status
+	}
+	assert.DeepEqual(t, got, want)
+	tasks, err := s.List(t.Context(), Filter{})
+	assert.NilError(t, err)
+	for _, task := range tasks {
+		assert.Equal(t, task.Status, want[task.Slug], task.Slug)
+		assert.Equal(t, get(t, s, task.Slug).Status, want[task.Slug])
+		for _, b := range task.Blockers {
+			assert.Equal(t, b.Status, want[b.Slug])
+		}
+	}
+	for status, slugs := range map[string]int{StatusOpen: 3, StatusWaiting: 2, StatusBlocked: 1} {
+		lines, err := s.Lines(t.Context(), Filter{Statuses: []string{status}})
+		assert.NilError(t, err)
+		assert.Equal(t, len(lines), slugs, status)
+	}
+	counts, err := s.Counts(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, counts, Counts{Open: 1, Done: 1, Blocked: 4, Waiting: 3, Failed: 1})
 }

@@ -39,7 +39,7 @@ func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error
 			UPDATE tasks AS t SET retry_count = COALESCE(retry_count, 0) + (status = 'active'),
 				failures = COALESCE(failures, 0) + (status = 'active'), status = 'active',
 				assignee = ?4, attempt = COALESCE(attempt, 0) + 1, lease_expires_at = datetime('now', ?5), updated_at = datetime('now')
-			WHERE `+which+" RETURNING "+taskColumns,
+			WHERE `+which+" RETURNING "+taskColumns("status"),
 			s.args(o.Slug, o.Agent, leaseModifier(o.Lease)), found.scan)
 		if err != nil {
 			return err

@@ -93,7 +93,7 @@ type node struct {
 func (s *Store) blockersByTask(ctx context.Context, tx *sql.Tx) (map[string][]node, error) {
 	graph := map[string][]node{}
 	err := each(ctx, tx, `
-		SELECT d.task_id, b.id, b.slug, COALESCE(b.status, ''), b.title
+		SELECT d.task_id, b.id, b.slug, `+shownBlocker+`, b.title
 		FROM tasks t JOIN task_deps d ON d.task_id = t.id JOIN tasks b ON b.id = d.blocked_by
 		WHERE `+inScope, s.args(), func(rows *sql.Rows) error {
 		var parent string

@@ -21,7 +21,7 @@ func TestCreateStoresEveryField(t *testing.T) {
 	assert.Assert(t, task.CreatedAt != "" && task.CreatedAt == task.UpdatedAt)
 	task.CreatedAt, task.UpdatedAt = "", ""
 	assert.DeepEqual(t, task, Task{
-		Slug: "it's/a;--", Title: "T", Description: "D", Category: "feat", Status: StatusOpen, SpecRef: "s.md", Ref: "r",
+		Slug: "it's/a;--", Title: "T", Description: "D", Category: "feat", Status: StatusWaiting, SpecRef: "s.md", Ref: "r",
 		Steps: steps, Deps: []string{"dep/1", "dep/2"},
 		Blockers: []Blocker{{Slug: "dep/1", Status: StatusOpen}, {Slug: "dep/2", Status: StatusOpen}},
 	})

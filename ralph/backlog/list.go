@@ -4,13 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 )
 
 // Filter selects tasks for [Store.List]. The zero value selects all tasks that
 // are not deleted.
 type Filter struct {
 	All      bool     // include deleted tasks
-	Statuses []string // overrides All
+	Statuses []string // displayed ones; overrides All. Open tasks include waiting ones
 	Assignee string   // optional
 }
 
@@ -20,7 +21,11 @@ func (f Filter) sql() (where string, args []any) {
 	switch {
 	case len(f.Statuses) > 0:
 		var marks string
-		marks, args = placeholders(f.Statuses)
+		statuses := f.Statuses
+		if slices.Contains(statuses, StatusOpen) {
+			statuses = append(slices.Clone(statuses), StatusWaiting)
+		}
+		marks, args = placeholders(statuses)
 		where = shownStatus + " IN (" + marks + ")"
 	case !f.All:
 		where = "t.status IS NOT 'deleted'"
@@ -119,10 +124,12 @@ func (s *Store) Peek(ctx context.Context, n int) (claimable, held []Task, err er
 	return claimable, held, err
 }
 
-// Counts are the numbers of tasks. Open and Active exclude blocked tasks. Blocked
-// counts tasks with an unfinished blocker, whatever their own status; Waiting
-// only those that are open or active. Questions counts tasks that wait for an answer.
-type Counts struct{ Open, Active, Done, Blocked, Deleted, Waiting, Questions int }
+// Counts are the numbers of tasks. Open and Active exclude tasks that cannot be claimed.
+// Blocked counts tasks with an unfinished blocker or too many failures, whatever their own
+// status, as plan-status always has; Waiting only the open or active ones with an unfinished
+// blocker, and Failed those with too many failures. Questions counts tasks that wait for an
+// answer.
+type Counts struct{ Open, Active, Done, Blocked, Deleted, Waiting, Failed, Questions int }
 
 // Counts counts the tasks of the scope.
 func (s *Store) Counts(ctx context.Context) (Counts, error) {
@@ -134,10 +141,11 @@ func (s *Store) Counts(ctx context.Context) (Counts, error) {
 				COUNT(*) FILTER (WHERE status = 'done'),
 				COUNT(*) FILTER (WHERE waits),
 				COUNT(*) FILTER (WHERE status = 'deleted'),
-				COUNT(*) FILTER (WHERE waits AND status NOT IN ('done', 'deleted', 'question')),
+				COUNT(*) FILTER (WHERE waits AND NOT failed AND status NOT IN ('done', 'deleted', 'question')),
+				COUNT(*) FILTER (WHERE failed),
 				COUNT(*) FILTER (WHERE status = 'question')
-			FROM (SELECT t.status, `+blocked+` AS waits FROM tasks t WHERE `+inScope+`)`,
-			s.args()...).Scan(&c.Open, &c.Active, &c.Done, &c.Blocked, &c.Deleted, &c.Waiting, &c.Questions)
+			FROM (SELECT t.status, `+blocked+` AS waits, `+tooManyFailures+` AS failed FROM tasks t WHERE `+inScope+`)`,
+			s.args()...).Scan(&c.Open, &c.Active, &c.Done, &c.Blocked, &c.Deleted, &c.Waiting, &c.Failed, &c.Questions)
 	})
 	return c, err
 }

@@ -47,9 +47,7 @@ type Blocker struct {
 // are repository and branch.
 const (
 	inScope = "t.scope_repo = ?1 AND t.scope_branch = ?2"
-	blocked = `(EXISTS (
-		SELECT 1 FROM task_deps bd JOIN tasks b ON b.id = bd.blocked_by
-		WHERE bd.task_id = t.id AND b.status NOT IN ('done', 'deleted')) OR ` + tooManyFailures + `)`
+	blocked = "(" + dependent + " OR " + tooManyFailures + ")"
 	// A lease of NULL, as written by other programs, has not expired.
 	expired  = "t.status = 'active' AND t.lease_expires_at < datetime('now')"
 	eligible = "(t.status = 'open' OR (" + expired + ")) AND NOT " + blocked
@@ -70,14 +68,16 @@ func firstEligible(n int) string {
 		first("t.status = 'open'"), first(expired), n)
 }
 
-// taskColumns are the columns that rowSet.scan reads.
-const taskColumns = `id, slug, title, COALESCE(description, ''), COALESCE(category, ''),
-	COALESCE(CAST(priority AS INTEGER), 2), ` + returnedStatus + `, COALESCE(spec_ref, ''),
+// taskColumns returns the columns that rowSet.scan reads.
+func taskColumns(status string) string {
+	return `id, slug, title, COALESCE(description, ''), COALESCE(category, ''),
+	COALESCE(CAST(priority AS INTEGER), 2), COALESCE(` + status + `, ''), COALESCE(spec_ref, ''),
 	COALESCE(ref, ''), COALESCE(result, ''), COALESCE(assignee, ''), assignee IS NOT NULL,
 	COALESCE(lease_expires_at, ''), COALESCE(CAST(retry_count AS INTEGER), 0),
 	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),
 	COALESCE(updated_at, ''), COALESCE(deleted_at, ''), COALESCE(CAST(attempt AS INTEGER), 0),
 	COALESCE(questions, '')`
+}
 
 // rowSet is the result of a query, with the id of each task.
 type rowSet struct {
@@ -99,7 +99,7 @@ func (r *rowSet) scan(rows *sql.Rows) error {
 // selectTasks returns the tasks of the scope that meet a condition on t.
 func (s *Store) selectTasks(ctx context.Context, tx *sql.Tx, where string, args ...any) ([]Task, error) {
 	var found rowSet
-	err := each(ctx, tx, "SELECT "+taskColumns+" FROM tasks t WHERE "+inScope+" AND "+where+" ORDER BY "+inOrder,
+	err := each(ctx, tx, "SELECT "+taskColumns(shownStatus)+" FROM tasks t WHERE "+inScope+" AND "+where+" ORDER BY "+inOrder,
 		s.args(args...), found.scan)
 	if err == nil && len(found.tasks) > 0 {
 		err = found.addBlockers(ctx, tx, where, s.args(args...))
@@ -119,7 +119,7 @@ func (r *rowSet) addBlockers(ctx context.Context, tx *sql.Tx, where string, args
 		at[id] = i
 	}
 	return each(ctx, tx, `
-		SELECT d.task_id, b.slug, COALESCE(b.status, ''), COALESCE(b.result, '')
+		SELECT d.task_id, b.slug, `+shownBlocker+`, COALESCE(b.result, '')
 		FROM tasks t JOIN task_deps d ON d.task_id = t.id JOIN tasks b ON b.id = d.blocked_by
 		WHERE `+inScope+" AND "+where+" ORDER BY b.slug", args, func(rows *sql.Rows) error {
 		var id string

@@ -31,7 +31,7 @@ func (t tasks) with(ctx context.Context, f func(*backlog.Store) error) error {
 func (t tasks) Status(ctx context.Context) (status loop.Status, err error) {
 	err = t.with(ctx, func(s *backlog.Store) error {
 		counts, err := s.Counts(ctx)
-		status = loop.Status{Open: counts.Open, Active: counts.Active, Done: counts.Done, Blocked: counts.Waiting, Question: counts.Questions}
+		status = loop.Status{Open: counts.Open, Active: counts.Active, Done: counts.Done, Blocked: counts.Failed, Waiting: counts.Waiting, Question: counts.Questions}
 		return err
 	})
 	return status, err
@@ -67,6 +67,9 @@ func (t tasks) Tasks(ctx context.Context) (map[string]loop.Task, error) {
 			}
 			for _, q := range task.Answered() {
 				state.Answered = append(state.Answered, question(q))
+			}
+			if state.Status == backlog.StatusWaiting {
+				state.Status = backlog.StatusOpen // it becomes so without a change
 			}
 			states[task.Slug] = state
 		}

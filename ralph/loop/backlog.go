@@ -44,12 +44,13 @@ type Backlog interface {
 type Status struct {
 	Open, Active int // tasks that are not blocked
 	Done         int
-	Blocked      int // not claimable yet
+	Blocked      int // after too many failures
+	Waiting      int // for tasks that are not done
 	Question     int // waiting for an answer
 }
 
 func (s Status) counts() runlog.Counts {
-	return runlog.Counts{Open: s.Open, Active: s.Active, Done: s.Done, Blocked: s.Blocked, Question: s.Question}
+	return runlog.Counts{Open: s.Open, Active: s.Active, Done: s.Done, Blocked: s.Blocked, Waiting: s.Waiting, Question: s.Question}
 }
 
 // Task is the state of one task.

@@ -48,15 +48,16 @@ type Limits struct {
 
 // Counts counts the tasks of a backlog.
 type Counts struct {
-	Open     int `json:"open"` // not blocked
+	Open     int `json:"open"` // can be claimed
 	Active   int `json:"active"`
 	Done     int `json:"done"`
-	Blocked  int `json:"blocked"`
+	Blocked  int `json:"blocked"`  // after too many failures
+	Waiting  int `json:"waiting"`  // for other tasks
 	Question int `json:"question"` // waiting for an answer
 }
 
 // Left is the number of tasks that are not done.
-func (c Counts) Left() int { return c.Open + c.Active + c.Blocked + c.Question }
+func (c Counts) Left() int { return c.Open + c.Active + c.Blocked + c.Waiting + c.Question }
 
 // RunStart is the start of a run of the agent. It has no task yet: the agent claims one.
 type RunStart struct {

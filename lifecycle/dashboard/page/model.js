@@ -57,7 +57,7 @@ export function apply(m, e) {
   }
 }
 
-const remaining = (c) => (c.open ?? 0) + (c.active ?? 0) + (c.blocked ?? 0) + (c.question ?? 0);
+const remaining = (c) => (c.open ?? 0) + (c.active ?? 0) + (c.waiting ?? 0) + (c.blocked ?? 0) + (c.question ?? 0);
 
 function runOf(m, n, time) {
   let run = m.runs.get(n);
