@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -225,5 +224,5 @@ func (h *handler) search(r *http.Request) (any, error) {
 		return nil, err
 	}
 	found, err := l.Search(text, watch.Runs(events), maxMatches)
-	return slices.Concat([]watch.Match{}, found), err
+	return append([]watch.Match{}, found...), err // "null" is no list
 }

@@ -280,6 +280,8 @@ func TestSearchFindsLinesOfOutput(t *testing.T) {
 	var found []watch.Match
 	assert.NilError(t, json.Unmarshal([]byte(body), &found))
 	assert.DeepEqual(t, found, []watch.Match{{Run: 10, Line: 4, Text: "● Write mail/receipt.go"}})
+	body = request(t, h, "/api/search?q=nowhere&loop="+loopKey(t, s), nil).Body.String()
+	assert.Equal(t, strings.TrimSpace(body), "[]")
 	appendFile(t, filepath.Join(d.root, ".ralph", "logs", d.running, "10.log"), strings.Repeat("many\n", 1000))
 	body = request(t, h, "/api/search?q=many&loop="+loopKey(t, s), nil).Body.String()
 	assert.NilError(t, json.Unmarshal([]byte(body), &found))
