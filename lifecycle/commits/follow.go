@@ -68,7 +68,7 @@ const followedLoops = 5
 // finalCommit returns the last commit of the runs in a worktree that have ended.
 func finalCommit(top string) (commit string) {
 	var latest time.Time
-	for _, loop := range runlog.Recent(top, followedLoops) {
+	for _, loop := range runlog.Recent(top, followedLoops, runlog.Any) {
 		log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.ID == loop.ID })
 		if err != nil {
 			continue // pruned meanwhile

@@ -71,7 +71,7 @@ func doneIn(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) 
 
 // finishedBy returns those of some tasks that were finished by runs whose commits a branch lacks.
 func finishedBy(ctx context.Context, h host.Host, sb lifecycle.Sandbox, branch string, tasks []string) (found []string, err error) {
-	for _, loop := range runlog.Recent(sb.Root, followedLoops) {
+	for _, loop := range runlog.Recent(sb.Root, followedLoops, func(l runlog.Loop) bool { return l.Branch == sb.Scope.Branch }) {
 		log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID && l.Branch == sb.Scope.Branch })
 		if err != nil {
 			continue // pruned meanwhile, or of another branch

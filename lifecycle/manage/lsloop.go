@@ -100,8 +100,8 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 
 // loopsOf returns the newest loops of a sandbox from the logs in its worktree.
 func loopsOf(sb lifecycle.Sandbox) []runlog.Snapshot {
-	return slices.DeleteFunc(runlog.Recent(sb.Root, run.RecentLoops), func(s runlog.Snapshot) bool {
-		return s.Branch != "" && s.Branch != sb.Scope.Branch
+	return runlog.Recent(sb.Root, run.RecentLoops, func(l runlog.Loop) bool {
+		return l.Branch == "" || l.Branch == sb.Scope.Branch
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -81,6 +82,9 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, d.asked, 0, "nothing tells of anything that runs")
 
 	log := begin("main", "x", noon.Add(time.Hour))
+	for i := range run.RecentLoops { // the branch is not hidden by newer loops of another one
+		begin("other", "o", noon.Add(time.Duration(2+i)*time.Hour))
+	}
 	assert.NilError(t, log.SetNow(runlog.Now{N: 2, Tasks: []string{"auth/\x1b[2J"}}))
 	assert.Assert(t, ask().Killed, "it does not run and has no end")
 	assert.Equal(t, d.asked, 1)

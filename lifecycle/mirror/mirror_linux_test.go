@@ -151,7 +151,7 @@ func TestLogsAreReadInTheWorktree(t *testing.T) {
 	assert.NilError(t, runlog.SaveBacklog(f.box.clone, "D", map[string]int{"x": 1}))
 	f.sync()
 	assert.Assert(t, f.same(l))
-	recent := runlog.Recent(f.sb.Root, 5)
+	recent := runlog.Recent(f.sb.Root, 5, runlog.Any)
 	assert.Equal(t, len(recent), 1)
 	assert.Equal(t, recent[0].Summary, "1 task")
 	assert.Equal(t, runlog.Runs(f.sb.Root), runlog.Runs(f.box.clone))

@@ -143,8 +143,8 @@ func (r *resumer) retry(ctx context.Context) bool {
 
 // progressed reports whether the last run of the latest attempt succeeded.
 func (r *resumer) progressed() bool {
-	for _, l := range runlog.Recent(r.root, RecentLoops) {
-		if l.Dispatch != r.id || l.Last == nil {
+	for _, l := range runlog.Recent(r.root, RecentLoops, func(l runlog.Loop) bool { return l.Dispatch == r.id }) {
+		if l.Last == nil {
 			continue
 		}
 		ended := l.Last.Started.Add(time.Duration(l.Last.Seconds * float64(time.Second)))
@@ -206,5 +206,5 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// RecentLoops is how many loops of a worktree are inspected.
+// RecentLoops is how many loops of a branch or dispatch are inspected.
 const RecentLoops = 5

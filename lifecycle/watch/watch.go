@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +70,7 @@ type Options struct {
 	All bool
 }
 
-// maxLoops is how many loops of a worktree are listed.
+// maxLoops is how many loops of a branch in a worktree are listed.
 const maxLoops = 20
 
 // Collect collects the state. An engine that does not answer is a warning.
@@ -146,7 +147,11 @@ func (s *State) addLoops() {
 	logs := map[string][]runlog.Snapshot{}
 	for _, w := range s.Worktrees {
 		if _, read := logs[w.Root]; !read {
-			logs[w.Root] = runlog.Recent(w.Root, maxLoops)
+			listed := map[string]int{}
+			logs[w.Root] = runlog.Recent(w.Root, math.MaxInt, func(l runlog.Loop) bool {
+				listed[l.Branch]++
+				return listed[l.Branch] <= maxLoops
+			})
 		}
 	}
 	for root, found := range logs {

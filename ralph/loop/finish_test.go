@@ -88,7 +88,7 @@ func TestLogShowsTheCurrentTask(t *testing.T) {
 		done <- err
 	}()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if now := runlog.Recent(top, 1)[0].Now; now.N == 1 && len(now.Tasks) == 1 && now.Tasks[0] == "a" {
+		if now := runlog.Recent(top, 1, runlog.Any)[0].Now; now.N == 1 && len(now.Tasks) == 1 && now.Tasks[0] == "a" {
 			return poll.Success()
 		}
 		return poll.Continue("no task")

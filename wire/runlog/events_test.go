@@ -138,6 +138,6 @@ func TestNowOfAnAgentHasNoControlSequences(t *testing.T) {
 	top := t.TempDir()
 	l := create(t, top, noon)
 	assert.NilError(t, l.SetNow(Now{N: 1, Tasks: []string{"a/\x1b[2J1"}, State: StateRetrying, Text: "\x1b]0;x\x07late", LastOutput: noon.Add(time.Second)}))
-	now := Recent(top, 1)[0].Now
+	now := Recent(top, 1, Any)[0].Now
 	assert.DeepEqual(t, now, Now{N: 1, Tasks: []string{"a/1"}, State: StateRetrying, Text: "late", LastOutput: noon.Add(time.Second)})
 }

@@ -56,10 +56,10 @@ type Snapshot struct {
 	Last *Iteration
 }
 
-// Recent returns the n newest loops of the worktree top, newest first. It is safe
-// with logs that an agent writes: it follows no links, does not block, and reads
+// Recent returns the n newest loops of the worktree top that match, newest first. It is
+// safe with logs that an agent writes: it follows no links, does not block, and reads
 // a bounded amount.
-func Recent(top string, n int) []Snapshot {
+func Recent(top string, n int, matches func(Loop) bool) []Snapshot {
 	logs, err := OpenLogs(top)
 	if err != nil {
 		return nil
@@ -70,12 +70,20 @@ func Recent(top string, n int) []Snapshot {
 		if len(all) == n {
 			break
 		}
-		if state, err := loadState(logs, id); err == nil {
-			all = append(all, state)
+		r, err := openLoop(logs, id)
+		if err != nil {
+			continue // not a loop, or pruned meanwhile
 		}
+		if matches(r.Loop) {
+			all = append(all, r.Snapshot())
+		}
+		r.Close()
 	}
 	return all
 }
+
+// Any matches all loops.
+func Any(Loop) bool { return true }
 
 // Runs identifies the runs that are logged in the worktree top: it changes with each. No times are
 // compared, because logs can be from machines whose clocks differ. Like [Recent], it is safe with
@@ -107,15 +115,6 @@ func loopNames(logs *os.Root) []string {
 func recentLoops(logs *os.Root) []string {
 	all := loopNames(logs)
 	return all[max(0, len(all)-maxLoops):]
-}
-
-func loadState(logs *os.Root, id string) (Snapshot, error) {
-	r, err := openLoop(logs, id)
-	if err != nil {
-		return Snapshot{}, err
-	}
-	defer r.Close()
-	return r.Snapshot(), nil
 }
 
 // Snapshot returns the current state of the loop.

@@ -14,8 +14,8 @@ import (
 
 func TestRecent(t *testing.T) {
 	top := t.TempDir()
-	assert.Equal(t, len(Recent(filepath.Join(top, "missing"), 3)), 0)
-	assert.Equal(t, len(Recent(top, 3)), 0)
+	assert.Equal(t, len(Recent(filepath.Join(top, "missing"), 3, Any)), 0)
+	assert.Equal(t, len(Recent(top, 3, Any)), 0)
 	old := create(t, top, noon)
 	assert.NilError(t, old.SetNow(Now{N: 1, Tasks: []string{"a/1"}, Started: noon}))
 	assert.NilError(t, old.Append(Iteration{N: 1, Outcome: "done", Tasks: []string{"a/1"}}))
@@ -25,13 +25,13 @@ func TestRecent(t *testing.T) {
 	assert.NilError(t, young.SetNow(Now{N: 1, Started: noon}))
 	assert.NilError(t, young.SetNow(Now{N: 1, Tasks: []string{"a/2"}, Started: noon}))
 
-	all := Recent(top, 3)
+	all := Recent(top, 3, Any)
 	assert.Equal(t, len(all), 2)
 	assert.DeepEqual(t, all[0].Now, Now{N: 1, Tasks: []string{"a/2"}, Started: noon})
 	assert.Assert(t, all[0].Last == nil && all[0].Ended.IsZero())
 	assert.Equal(t, all[1].Stop, "complete")
 	assert.Equal(t, all[1].Last.N, 2)
-	assert.Equal(t, len(Recent(top, 1)), 1)
+	assert.Equal(t, len(Recent(top, 1, Any)), 1)
 }
 
 func TestRecentFindsLoopsAmongTranscripts(t *testing.T) {
@@ -45,7 +45,7 @@ func TestRecentFindsLoopsAmongTranscripts(t *testing.T) {
 			transcript.Close()
 		}
 	}
-	all := Recent(top, 3)
+	all := Recent(top, 3, Any)
 	assert.Equal(t, len(all), 1)
 	assert.Equal(t, all[0].ID, l.Loop.ID)
 	assert.Check(t, Runs(top) != "")
@@ -74,7 +74,7 @@ func TestRecentIgnoresSpecialFiles(t *testing.T) {
 			folder := filepath.Join(top, l.Dir())
 			assert.NilError(t, os.Remove(filepath.Join(folder, loopFile)))
 			plant(t, folder, elsewhere)
-			assert.Equal(t, len(Recent(top, 3)), 0)
+			assert.Equal(t, len(Recent(top, 3, Any)), 0)
 		})
 	}
 }
