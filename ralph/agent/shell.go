@@ -30,7 +30,7 @@ func (shell) Prompt(s Session) string {
 		return "commands of a shell"
 	}
 	if s.Mode == Plan {
-		return "ralph-tasks blocks in specs/*.md"
+		return "ralph-tasks blocks in specs/**/*.md"
 	}
 	return "steps of the task"
 }

@@ -49,6 +49,9 @@ type Store struct {
 	fence fence
 }
 
+// Top returns the root of the worktree of the database.
+func (s *Store) Top() string { return filepath.Dir(filepath.Dir(s.path)) }
+
 // Open opens the task database at path and creates missing tables. A missing
 // directory is created, with a .gitignore that hides it from git. An
 // incompatible database is an error and is not changed.

@@ -32,11 +32,17 @@ func (u UnknownDep) String() string {
 // Sync makes the backlog match a plan of JSON objects, one per line. Tasks that
 // are done are not changed; active ones stay with their agents. Tasks that are
 // missing from the plan are deleted if the plan has others of their
-// specification. A cycle of dependencies is an error.
-func (s *Store) Sync(ctx context.Context, r io.Reader) (SyncSummary, error) {
+// specification. A cycle of dependencies is an error. specs are the paths of the
+// specifications, see [SpecFiles].
+func (s *Store) Sync(ctx context.Context, r io.Reader, specs ...string) (SyncSummary, error) {
 	plan, err := parsePlan(r)
 	if err != nil {
 		return SyncSummary{}, err
+	}
+	for i, task := range plan {
+		if plan[i].SpecRef, err = specPath(task.SpecRef, specs); err != nil {
+			return SyncSummary{}, fmt.Errorf("writing task '%s': %w", task.Slug, err)
+		}
 	}
 	var summary SyncSummary
 	err = s.write(ctx, func(tx *sql.Tx) error {

@@ -18,7 +18,7 @@ type Task struct {
 	Category       string
 	Priority       int // lower is more urgent
 	Status         string
-	SpecRef        string // file name of the specification
+	SpecRef        string // path of the specification below specs/
 	Ref            string
 	Result         string // JSON
 	Assignee       string // id of the last agent

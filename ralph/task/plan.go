@@ -3,10 +3,18 @@ package task
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
 func planSync(ctx context.Context, s *session, _ []string) error {
-	sum, err := s.store.Sync(ctx, s.Stdin)
+	specs, err := backlog.SpecFiles(s.specs())
+	if err != nil {
+		return err
+	}
+	sum, err := s.store.Sync(ctx, s.Stdin, specs...)
 	if err != nil {
 		return err
 	}
@@ -18,6 +26,15 @@ func planSync(ctx context.Context, s *session, _ []string) error {
 		s.complain(fmt.Sprintf("Warning: task '%s' is in the backlog already, and was not set to done", slug))
 	}
 	return nil
+}
+
+// specs returns the directory of the specs, as the loop finds it: in the current directory or
+// else in the root of the worktree.
+func (s *session) specs() string {
+	if _, err := os.Stat("specs"); err == nil {
+		return "specs"
+	}
+	return filepath.Join(s.store.Top(), "specs")
 }
 
 func planStatus(ctx context.Context, s *session, args []string) error {

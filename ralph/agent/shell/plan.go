@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
 // Info is the info string of fenced code blocks with tasks for the shell agent.
@@ -18,19 +19,23 @@ const Info = "ralph-tasks"
 
 // Plan adds the tasks in the specs of the current directory to the backlog.
 func (a *Agent) Plan(ctx context.Context) error {
-	lines, err := readSpecs("specs")
+	specs, err := backlog.SpecFiles("specs")
+	if err != nil {
+		return a.finish(err, 1, "")
+	}
+	lines, err := readSpecs("specs", specs)
 	if err != nil {
 		return a.finish(err, 1, "")
 	}
 	if len(lines) == 0 {
-		return a.finish(hint.Wrap(errors.New("no tasks found in specs/*.md"), "write tasks as JSON lines in fenced code blocks that begin with ```%s", Info), 1, "")
+		return a.finish(hint.Wrap(errors.New("no tasks found in specs/**/*.md"), "write tasks as JSON lines in fenced code blocks that begin with ```%s", Info), 1, "")
 	}
 	var plan bytes.Buffer
 	for _, l := range lines {
 		plan.Write(l.task)
 		plan.WriteByte('\n')
 	}
-	sum, err := a.Backlog.Sync(ctx, &plan)
+	sum, err := a.Backlog.Sync(ctx, &plan, specs...)
 	if err != nil {
 		return a.finish(locate(err, lines), 1, "")
 	}
@@ -48,19 +53,16 @@ type line struct {
 	task   []byte
 }
 
-// readSpecs returns the tasks of all specs, by file name.
-func readSpecs(dir string) ([]line, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*.md"))
-	if err != nil {
-		return nil, fmt.Errorf("listing specs: %w", err)
-	}
+// readSpecs returns the tasks of specs in a directory.
+func readSpecs(dir string, specs []string) ([]line, error) {
 	var all []line
-	for _, file := range files {
+	for _, spec := range specs {
+		file := filepath.Join(dir, filepath.FromSlash(spec))
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("reading specs: %w", err)
 		}
-		lines, err := tasksIn(file, string(text))
+		lines, err := tasksIn(file, spec, string(text))
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +72,7 @@ func readSpecs(dir string) ([]line, error) {
 }
 
 // tasksIn returns the tasks in the fenced blocks of one spec.
-func tasksIn(file, text string) ([]line, error) {
+func tasksIn(file, spec, text string) ([]line, error) {
 	var found []line
 	fence, tasks := "", false // the open fence, and whether it contains tasks
 	number := 0
@@ -84,7 +86,7 @@ func tasksIn(file, text string) ([]line, error) {
 		case fence != "" && strings.HasPrefix(mark, fence) && info == "":
 			fence = ""
 		case fence != "" && tasks && text != "":
-			task, err := withSpec(text, filepath.Base(file))
+			task, err := withSpec(text, spec)
 			if err != nil {
 				return nil, fmt.Errorf("%s:%d: %w", file, number, err)
 			}

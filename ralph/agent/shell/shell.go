@@ -22,7 +22,7 @@ type Backlog interface {
 	Done(ctx context.Context, slug, resultJSON string) error
 	Fail(ctx context.Context, slug, reason string) error
 	Show(ctx context.Context, slug string) (backlog.Task, error)
-	Sync(ctx context.Context, r io.Reader) (backlog.SyncSummary, error)
+	Sync(ctx context.Context, r io.Reader, specs ...string) (backlog.SyncSummary, error)
 }
 
 // Agent works in the current directory.

@@ -299,11 +299,16 @@ func TestPlan(t *testing.T) {
 		`{"id":"login/02","t":"Two","deps":["login/01"]}`+"\n```\n\n```\n{\"id\":\"x\"}\n```\n")
 	spec(t, "pay.md", "~~~~ ralph-tasks\n{\"id\":\"pay/01\",\"t\":\"```\",\"spec\":\"other.md\",\"p\":0}\n~~~~\n")
 	spec(t, "README.md", "No tasks here.\n")
+	for _, feature := range []string{"001-cart", "002-mail"} {
+		assert.NilError(t, os.MkdirAll(filepath.Join("specs", feature), 0o755))
+		spec(t, filepath.Join(feature, "spec.md"), "```ralph-tasks\n{\"id\":\""+feature+"/01\",\"t\":\"T\"}\n```\n")
+	}
 	assert.NilError(t, r.agent.Plan(t.Context()))
 	text, _ := r.said()
-	assert.Assert(t, cmp.Contains(text, "inserted: 3, updated: 0, deleted: 0, skipped (done): 0"))
+	assert.Assert(t, cmp.Contains(text, "inserted: 5, updated: 0, deleted: 0, skipped (done): 0"))
 	assert.Assert(t, !strings.Contains(text, "Warning"))
 	assert.Equal(t, r.task("login/01").SpecRef, "login.md")
+	assert.Equal(t, r.task("002-mail/01").SpecRef, "002-mail/spec.md")
 	assert.DeepEqual(t, r.task("login/01").Steps, []string{"true"})
 	assert.DeepEqual(t, r.task("login/02").Deps, []string{"login/01"})
 	assert.Equal(t, r.task("pay/01").SpecRef, "other.md")
@@ -319,7 +324,7 @@ func TestPlanWarnsOfMissingDependencies(t *testing.T) {
 
 func TestPlanFailures(t *testing.T) {
 	for _, tc := range []struct{ name, spec, want string }{
-		{"no tasks", "# Login\n", "no tasks found in specs/*.md"},
+		{"no tasks", "# Login\n", "no tasks found in specs/**/*.md"},
 		{"not JSON", "# L\n```ralph-tasks\nhello\n```\n", filepath.Join("specs", "login.md") + ":3: a task must be a JSON object on one line, not: hello"},
 		{"the backlog refuses", "```ralph-tasks\n{\"id\":\"a\",\"t\":\"A\"}\n\n{\"id\":\"b\"}\n```\n", filepath.Join("specs", "login.md") + `:4: field "t" is missing or empty`},
 	} {
@@ -357,7 +362,7 @@ func FuzzTasksIn(f *testing.F) {
 	f.Add("```ralph-tasks\n{\"id\":\"a\",\"t\":\"A\"}\n```\n")
 	f.Add("~~~ ralph-tasks\n{\"spec\":null}\n~~~~\n````\n```ralph-tasks\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		lines, err := tasksIn("specs/a.md", text)
+		lines, err := tasksIn("specs/a.md", "x.md", text)
 		if err != nil {
 			return
 		}
