@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
@@ -66,13 +68,11 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		j.stdout = o.Stderr
 	}
 	if !j.hasWork(ctx) {
-		_, _ = fmt.Fprintln(j.stdout, "Error: No specs found. Run /ralph-spec first to generate specs in ./specs/")
 		if j.session.Sandboxed {
-			if text := j.adoptHint(ctx); text != "" {
-				_, _ = fmt.Fprintln(o.Stderr, termsafe.Strip(text))
-			}
-			_, _ = fmt.Fprintf(o.Stderr, "Hint: write specs in ./specs/, or create tasks with %q\n", "docker ralph task create ID TITLE")
+			o.fail(j.noSpecs(ctx))
+			return exitFailure
 		}
+		_, _ = fmt.Fprintln(j.stdout, "Error: No specs found. Run /ralph-spec first to generate specs in ./specs/")
 		return exitFailure
 	}
 	if err := j.adapter.Check(j.session); err != nil {
@@ -136,6 +136,15 @@ func (j *job) hasWork(ctx context.Context) bool {
 	}
 	status, err := tasks{path: path, scope: scope}.Status(ctx)
 	return err == nil && status != loop.Status{}
+}
+
+// noSpecs is the error for missing specs in a sandbox, on the same stream as its hints.
+func (j *job) noSpecs(ctx context.Context) error {
+	err := errors.New("No specs found in ./specs/") //nolint:revive,staticcheck // as outside
+	if text, found := strings.CutPrefix(j.adoptHint(ctx), "Hint: "); found {
+		err = hint.Wrap(err, "%s", termsafe.Strip(text))
+	}
+	return hint.Wrap(err, "write specs in ./specs/, or create tasks with %q", "docker ralph task create ID TITLE")
 }
 
 // adoptHint is [task.AdoptHint], if there is a backlog.
