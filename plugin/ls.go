@@ -20,15 +20,20 @@ import (
 func newListCommand(d dispatcher) *cobra.Command {
 	var opts manage.ListOptions
 	var show showOptions
+	var loops bool
 	cmd := &cobra.Command{
 		Use:     "ls [OPTIONS]",
 		Aliases: []string{"list"},
 		Short:   "List sandboxes",
 		Long: `List the sandboxes of this repository, with the loop running in each or how the
-last one ended. The sandbox of this worktree and branch is marked.`,
+last one ended. The sandbox of this worktree and branch is marked. With --loops, list
+the loops in the logs of its worktrees instead, for "logs --loop".`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if loops {
+				return d.listLoops(cmd, opts, show)
+			}
 			return d.listSandboxes(cmd, opts, show)
 		},
 	}
@@ -36,6 +41,7 @@ last one ended. The sandbox of this worktree and branch is marked.`,
 	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
 	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only display names")
 	flags.BoolVarP(&opts.Size, "size", "s", false, "Display total file sizes")
+	flags.BoolVar(&loops, "loops", false, "List loops instead of sandboxes")
 	flags.BoolVarP(&show.watch, "watch", "w", false, "Refresh the output until interrupted")
 	flags.BoolVar(&show.noTrunc, "no-trunc", false, "Don't truncate output")
 	flags.StringVar(&show.format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)

@@ -129,6 +129,24 @@ func activityText(s manage.SandboxStatus, now time.Time) string {
 
 func ago(t, now time.Time) string { return strings.ToLower(units.HumanDuration(max(0, now.Sub(t)))) }
 
+// timeText is the time that a running loop has taken, with that before it was resumed.
+func timeText(l *manage.LoopStatus, now time.Time) string {
+	limit, earlier := l.Limits.MaxDurationSecs, durationOf(l.EarlierSeconds)
+	if !l.Running || l.Since == nil || limit <= 0 && earlier == 0 {
+		return ""
+	}
+	text := ago(l.Since.Add(-earlier), now)
+	if limit > 0 {
+		text += " of " + units.HumanDuration(durationOf(limit))
+	}
+	if earlier > 0 {
+		text += fmt.Sprintf(" (%s before it was resumed)", strings.ToLower(units.HumanDuration(earlier)))
+	}
+	return text
+}
+
+func durationOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
 // loopLines prints the lines about a loop.
 func loopLines(line func(label, text string), l *manage.LoopStatus, now time.Time) {
 	plain := *l
@@ -149,9 +167,7 @@ func loopLines(line func(label, text string), l *manage.LoopStatus, now time.Tim
 	}
 	line("Tokens", tokensText(l))
 	line("Cost", costText(l))
-	if limit := l.Limits.MaxDurationSecs; limit > 0 && l.Running && l.Since != nil {
-		line("Time", fmt.Sprintf("%s of %s", ago(*l.Since, now), units.HumanDuration(time.Duration(limit*float64(time.Second)))))
-	}
+	line("Time", timeText(l, now))
 	if !l.Running {
 		line("Error", l.Error)
 		line("Summary", l.Summary)

@@ -25,6 +25,9 @@ import (
 // LogOptions are the options of [Logs].
 type LogOptions struct {
 	LoopTarget
+	// Loop is the ID of a loop, of any branch and worktree of the repository; empty for the last
+	// one of the branch.
+	Loop string
 	// Command is one of [run.Transcribed], or empty for loops.
 	Command string
 	// Follow prints new output until the loop ends.
@@ -66,9 +69,10 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 
 // show prints the log of the latest loop of a worktree.
 func (opts LogOptions) show(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, out io.Writer) (int, error) {
-	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool {
-		return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch
-	})
+	log, err := opts.open(ctx, h, wt)
+	if errors.Is(err, fs.ErrNotExist) && opts.Loop != "" {
+		return 0, hint.Wrap(fmt.Errorf("no log of a loop %q", opts.Loop), "list loops with %q", "docker ralph ls --loops")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, noLoop(h, name, wt)
 	}
@@ -92,6 +96,28 @@ func (opts LogOptions) show(ctx context.Context, h host.Host, wt gitrepo.Worktre
 			return nil
 		}
 	})
+}
+
+// open opens the log of the selected loop.
+func (opts LogOptions) open(ctx context.Context, h host.Host, wt gitrepo.Worktree) (*runlog.Reader, error) {
+	if opts.Loop == "" {
+		return runlog.Find(wt.Root, func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch })
+	}
+	named := func(l runlog.Loop) bool { return termsafe.Line(l.ID) == opts.Loop }
+	log, err := runlog.Find(wt.Root, named)
+	if !errors.Is(err, fs.ErrNotExist) || opts.Sandbox != "" {
+		return log, err
+	}
+	places, listErr := loopPlaces(ctx, h, false)
+	if listErr != nil {
+		return nil, err // outside of a repository
+	}
+	for _, other := range places {
+		if log, err := runlog.Find(other.Root, named); err == nil {
+			return log, nil
+		}
+	}
+	return nil, err
 }
 
 // contact copies the logs of a clone to the worktree, and fetches the commits of a loop whose
@@ -191,8 +217,8 @@ func (r *logReading) done(ctx context.Context, f *follower) (code int, done bool
 
 // transcript prints the latest output of a command that is not a loop.
 func transcript(wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error) {
-	if opts.Follow || opts.Iteration > 0 {
-		return fmt.Errorf("--follow and --iteration work with plan and build only, not with %s", opts.Command)
+	if opts.Follow || opts.Iteration > 0 || opts.Loop != "" {
+		return fmt.Errorf("--follow, --iteration and --loop work with plan and build only, not with %s", opts.Command)
 	}
 	log, err := runlog.LatestTranscript(wt.Root, opts.Command)
 	if errors.Is(err, fs.ErrNotExist) {

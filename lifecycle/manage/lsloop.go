@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -48,6 +49,8 @@ type LoopStatus struct {
 	Usage  runlog.Usage   `json:"usage"`
 	Counts *runlog.Counts `json:"counts"` // tasks of the backlog; nil if unknown
 	Limits runlog.Limits  `json:"limits"`
+	// EarlierSeconds is the time of the runs before the loop was resumed.
+	EarlierSeconds float64 `json:"earlier_seconds"`
 }
 
 // add adds the state in the log of a loop.
@@ -98,11 +101,17 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 	return runningLoop(running, logs), nil
 }
 
-// loopsOf returns the newest loops of a sandbox from the logs in its worktree.
+// loopsOf returns the newest loops of a sandbox from the logs in its worktree: those that have
+// worked, or else the last one.
 func loopsOf(sb lifecycle.Sandbox) []runlog.Snapshot {
-	return runlog.Recent(sb.Root, run.RecentLoops, func(l runlog.Loop) bool {
+	all := runlog.Recent(sb.Root, math.MaxInt, func(l runlog.Loop) bool {
 		return l.Branch == "" || l.Branch == sb.Scope.Branch
 	})
+	worked := slices.DeleteFunc(slices.Clone(all), func(s runlog.Snapshot) bool { return !s.Worked() })
+	if len(worked) == 0 {
+		return all[:min(len(all), 1)]
+	}
+	return worked[:min(len(worked), run.RecentLoops)]
 }
 
 // accompanied returns the running commands according to their processes on this machine. It is

@@ -170,6 +170,9 @@ func (s *SandboxStatus) addRuns(ctx context.Context, sb lifecycle.Sandbox) {
 	runs := log.Iterations()
 	for _, run := range runs {
 		s.addBlocked(run.Refused)
+		if run.Started.Before(log.Loop.Resumed) {
+			s.Loop.EarlierSeconds += max(0, run.Seconds)
+		}
 	}
 	unfetched := 0
 	if sb.Private && !s.Gone {

@@ -60,26 +60,57 @@ type Snapshot struct {
 // safe with logs that an agent writes: it follows no links, does not block, and reads
 // a bounded amount.
 func Recent(top string, n int, matches func(Loop) bool) []Snapshot {
+	var all []Snapshot
+	eachLoop(top, func(r *Reader) bool {
+		if matches(r.Loop) {
+			all = append(all, r.Snapshot())
+		}
+		return len(all) < n
+	})
+	return all
+}
+
+// Past is a loop with all its runs.
+type Past struct {
+	Snapshot
+	Runs []Iteration
+}
+
+// History returns the loops of the worktree top, newest first. Like [Recent], it is safe with logs
+// that an agent writes.
+func History(top string) []Past {
+	var all []Past
+	eachLoop(top, func(r *Reader) bool {
+		all = append(all, Past{Snapshot: r.Snapshot(), Runs: r.Iterations()})
+		return true
+	})
+	return all
+}
+
+// eachLoop calls f with the loops of the worktree top, newest first, until it returns false.
+func eachLoop(top string, f func(*Reader) bool) {
 	logs, err := OpenLogs(top)
 	if err != nil {
-		return nil
+		return
 	}
 	defer func() { _ = logs.Close() }()
-	var all []Snapshot
 	for _, id := range slices.Backward(recentLoops(logs)) {
-		if len(all) == n {
-			break
-		}
 		r, err := openLoop(logs, id)
 		if err != nil {
 			continue // not a loop, or pruned meanwhile
 		}
-		if matches(r.Loop) {
-			all = append(all, r.Snapshot())
-		}
+		more := f(r)
 		r.Close()
+		if !more {
+			return
+		}
 	}
-	return all
+}
+
+// Worked reports whether the loop has run an agent, still runs, or has failed: a loop that found
+// nothing to do does not hide the one before.
+func (s Snapshot) Worked() bool {
+	return s.Now.N > 0 || s.Last != nil || s.Ended.IsZero() || s.ExitCode != 0
 }
 
 // Any matches all loops.

@@ -31,7 +31,8 @@ type Reader struct {
 }
 
 // Find opens the log of the matching loop of the worktree top that was started or
-// resumed last. The error is [fs.ErrNotExist] if there is none.
+// resumed last, of those that have [Snapshot.Worked] if there is one. The error is
+// [fs.ErrNotExist] if there is none.
 func Find(top string, matches func(Loop) bool) (*Reader, error) {
 	logs, err := OpenLogs(top)
 	if err != nil {
@@ -39,19 +40,25 @@ func Find(top string, matches func(Loop) bool) (*Reader, error) {
 	}
 	defer func() { _ = logs.Close() }()
 	var found *Reader
+	worked := false
 	for _, id := range loopNames(logs) {
 		r, err := openLoop(logs, id)
 		if err != nil {
 			continue // not a loop, or pruned meanwhile
 		}
-		if !matches(r.Loop) || found != nil && !r.Loop.after(found.Loop) {
+		if !matches(r.Loop) {
+			r.Close()
+			continue
+		}
+		works := r.Snapshot().Worked()
+		if found != nil && (worked && !works || worked == works && !r.Loop.after(found.Loop)) {
 			r.Close()
 			continue
 		}
 		if found != nil {
 			found.Close()
 		}
-		found = r
+		found, worked = r, works
 	}
 	if found == nil {
 		return nil, fs.ErrNotExist

@@ -7,6 +7,7 @@ package runlog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -155,7 +156,7 @@ func hideFromGit(at *os.Root, file string, owner *Owner) error {
 var ErrRunning = errors.New("the loop is still running")
 
 // Resume opens the newest log of a loop with the same mode, repository and
-// branch, and returns its iterations. The error is [fs.ErrNotExist] if there
+// branch that has made a run, or else the newest one, and returns its iterations. The error is [fs.ErrNotExist] if there
 // is none, and [ErrRunning] if that loop is alive.
 func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Iteration, error) {
 	l, _, iterations, err := openNewest(top, func(found Loop) bool {
@@ -206,12 +207,14 @@ func Recover(top string, loop Loop, outcome, reason string, finished func(agentI
 	return l, all, made, l.save()
 }
 
-// openNewest opens the newest matching log, and reads its last run and iterations.
+// openNewest opens the newest matching log with a run, or else the newest one, and reads its last
+// run and iterations.
 func openNewest(top string, matches func(Loop) bool) (*Log, Now, []Iteration, error) {
 	root, err := os.OpenRoot(top)
 	if err != nil {
 		return nil, Now{}, nil, err
 	}
+	var without *Log
 	for _, id := range slices.Backward(loops(root)) {
 		l := &Log{root: root, Loop: Loop{ID: id}}
 		found, err := l.load()
@@ -229,8 +232,16 @@ func openNewest(top string, matches func(Loop) bool) (*Log, Now, []Iteration, er
 		if b, err := readTail(root, l.name(nowFile), maxNote); err != nil || json.Unmarshal(b, &now) != nil {
 			now = Now{} // before the first run
 		}
+		if len(iterations) == 0 && now.N == 0 && !found.Ended.IsZero() {
+			without = cmp.Or(without, l)
+			continue
+		}
 		l.holdAll()
 		return l, now, iterations, nil
+	}
+	if without != nil {
+		without.holdAll()
+		return without, Now{}, nil, nil
 	}
 	_ = root.Close()
 	return nil, Now{}, nil, fs.ErrNotExist
