@@ -65,6 +65,26 @@ func TestUnreachableEndpointsAreRejected(t *testing.T) {
 			err: `ANTHROPIC_BASE_URL names an address that the network policy "allow-all" blocks: it leads to 10.1.2.3, which is private`, hint: "--network allowlist",
 		},
 		{
+			name: "this machine by address", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://127.0.0.1:11434",
+			err: "OPENAI_BASE_URL names 127.0.0.1, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+		},
+		{
+			name: "this machine in IPv6", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://[::1]:4000/v1",
+			err: "OPENAI_BASE_URL names ::1, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+		},
+		{
+			name: "all addresses", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://0.0.0.0:8000",
+			err: "OPENAI_BASE_URL names 0.0.0.0, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+		},
+		{
+			name: "a name of this machine", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://Ollama.localhost:8000",
+			err: "OPENAI_BASE_URL names Ollama.localhost, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+		},
+		{
+			name: "an IPv4 address in IPv6", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://[::ffff:127.0.0.1]:1",
+			err: "OPENAI_BASE_URL names ::ffff:127.0.0.1, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+		},
+		{
 			name: "this machine", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://localhost:4000/v1",
 			err: "OPENAI_BASE_URL names localhost, which in a sandbox is the sandbox itself", hint: "an address of this machine",
 		},
