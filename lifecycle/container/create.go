@@ -220,7 +220,7 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		Mounts:         mounts,
 		Init:           &noInit, // ours reaps processes, and not all engines have one
 		CapDrop:        []string{"ALL"},
-		SecurityOpt:    append([]string{"no-new-privileges"}, seccompOpt(info)...),
+		SecurityOpt:    slices.Concat([]string{"no-new-privileges"}, seccompOpt(info), labelOpt(info)),
 		IpcMode:        container.IPCModePrivate,
 		CgroupnsMode:   container.CgroupnsModePrivate,
 		LogConfig:      engine.BoundedLog(),

@@ -47,6 +47,16 @@ var sandboxProfile = strings.Replace(seccompProfile, "{", "{"+architectures, 1)
 // engine has a custom profile.
 func seccompOpt(info system.Info) []string { return seccompOptOf(info, sandboxProfile) }
 
+// labelOpt lets containers read what is mounted, on an engine with SELinux: it would deny them
+// the worktree and each other's volumes. Labels of the user's files are not changed, because
+// programs of the host depend on them.
+func labelOpt(info system.Info) []string {
+	if !hasOption(info, "selinux") {
+		return nil
+	}
+	return []string{"label=disable"}
+}
+
 // helperSeccompOpt is seccompOpt for containers that only run our programs.
 func helperSeccompOpt(info system.Info) []string { return seccompOptOf(info, seccompProfile) }
 

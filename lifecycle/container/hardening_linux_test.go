@@ -80,6 +80,27 @@ func TestSeccompOption(t *testing.T) {
 	}
 }
 
+// Only an engine with SELinux is told to leave it out.
+func TestLabelsOfSELinux(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		options []string
+		want    []string
+	}{
+		{"without", []string{"name=seccomp,profile=builtin", "name=apparmor"}, nil},
+		{"with", []string{"name=seccomp,profile=builtin", "name=selinux"}, []string{"label=disable"}},
+		{"with, rootless", []string{"name=selinux", "name=rootless", "name=cgroupns"}, []string{"label=disable"}},
+		{"similar", []string{"name=selinux2", "selinux"}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			info := system.Info{SecurityOptions: append([]string{"name=seccomp"}, tc.options...)}
+			assert.DeepEqual(t, labelOpt(info), tc.want)
+			sandbox := hostConfig(lifecycle.Spec{}, info, nil).SecurityOpt
+			assert.Equal(t, slices.Contains(sandbox, "label=disable"), tc.want != nil)
+		})
+	}
+}
+
 func TestCheckEngine(t *testing.T) {
 	confined := []string{"name=seccomp,profile=builtin"}
 	for _, tc := range []struct {

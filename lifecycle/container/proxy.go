@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -233,7 +234,7 @@ func (d *Driver) helperHostConfig(ctx context.Context, memory, pids int64) (*con
 	return &container.HostConfig{
 		ReadonlyRootfs: true,
 		CapDrop:        []string{"ALL"},
-		SecurityOpt:    append([]string{"no-new-privileges"}, helperSeccompOpt(info)...),
+		SecurityOpt:    slices.Concat([]string{"no-new-privileges"}, helperSeccompOpt(info), labelOpt(info)),
 		IpcMode:        container.IPCModePrivate,
 		LogConfig:      engine.BoundedLog(),
 		Resources:      container.Resources{Memory: memory, MemorySwap: memory, PidsLimit: &pids},
