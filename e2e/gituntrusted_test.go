@@ -246,12 +246,17 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Make a repository", Steps: []string{
 			"mkdir tool && cd tool && git init -q && git remote add origin https://git.example/" + w.slug + "-other.git && git commit -q --allow-empty -m made",
 			"echo " + filepath.Join(secret, ".git", "objects") + " >tool/.git/objects/info/alternates",
+			"cd tool && echo a >f && git add f && git commit -q -m f && echo b >f && echo '* filter=x' >.git/info/attributes",
+			"cd tool && for kind in clean smudge process; do git config filter.x.$kind 'touch " + filepath.Join(w.dir, "ran") + "; false'; done",
 		}})
 		w.ok(t, "build")
 		before := len(w.containers(t))
 		tool := w.inDirectory(filepath.Join(w.repo, "tool"))
 		const unapproved = " is not approved (it is inside the repository "
-		for _, args := range [][]string{{"build"}, {"task", "list"}, {"--git-token=read", "shell", "--", "true"}} {
+		for _, args := range [][]string{
+			{"build"}, {"task", "list"}, {"--git-token=read", "shell", "--", "true"},
+			{"worktree", "ls"}, {"worktree", "add", "x"}, {"--worktree=x", "task", "list"}, {"status"}, {"ls"},
+		} {
 			res := tool.ralph(t, args...).expect(t, 1)
 			assert.Check(t, is.Contains(res.stderr, "Error: the repository "+tool.repo+unapproved+w.repo+", which does not track it)\n"), "%v", args)
 			assert.Check(t, is.Contains(res.stderr, "Hint: review it, then run \"docker ralph trust\"\n"))
@@ -273,5 +278,10 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 		tool.ok(t, "trust", "--force")
 		t.Cleanup(func() { tool.ralph(t, "clean", "--force") })
 		assert.Equal(t, tool.ok(t, "shell", "--", "git", "cat-file", "-p", blob), "swordfish\n")
+		tool.ok(t, "worktree", "add", "x")
+		tool.ok(t, "worktree", "ls")
+		tool.ok(t, "worktree", "rm", "x")
+		_, err := os.Lstat(filepath.Join(w.dir, "ran"))
+		assert.ErrorIs(t, err, os.ErrNotExist, "a filter of the agent ran")
 	})
 }

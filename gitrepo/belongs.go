@@ -90,6 +90,20 @@ func (w Worktree) Outer() string {
 	}
 }
 
+// MayBeNested reports whether a directory has a .git in two directories of its path, without a
+// git process. If so, [Worktree.Outer] decides.
+func MayBeNested(dir string) bool {
+	n := 0
+	for dir = realPath(dir); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			n++
+		}
+		if n > 1 || dir == filepath.Dir(dir) {
+			return n > 1
+		}
+	}
+}
+
 // gitDirIn returns the git directory of a directory; empty for none.
 func gitDirIn(dir string) string {
 	dotGit := filepath.Join(dir, ".git")

@@ -109,6 +109,7 @@ func TestOuter(t *testing.T) {
 			})
 			assert.NilError(t, err)
 			assert.Equal(t, w.Outer(), tc.want)
+			assert.Check(t, tc.want == "" || MayBeNested(filepath.Join(tc.root, ".")), "no command would ask")
 		})
 	}
 }

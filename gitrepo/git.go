@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,24 +20,18 @@ import (
 // the pipes.
 const killGrace = time.Second
 
-// Git is the git program in one directory. Settings that make git start other programs are
-// overridden: an agent may have written the repository. Bare repositories are not
-// discovered, because any directory of a working tree can look like one.
+// Git is the git program in one directory, and the only way in which docker-ralph runs git on
+// the host. An agent may have written the repository: see [Git.command] for what is switched off.
 type Git struct {
 	Program string // looked up in PATH if it is a name
 	Dir     string
 	Environ []string
 	// Config are further settings, each NAME=VALUE.
 	Config []string
+	// Protocols are those of a fetch, separated by colons; empty for none.
+	Protocols string
 	// Prepare changes a process before it starts; nil changes nothing.
 	Prepare func(*exec.Cmd)
-}
-
-func hardened() []string {
-	return []string{
-		"core.fsmonitor=false", "core.hooksPath=" + os.DevNull, "protocol.ext.allow=never",
-		"safe.bareRepository=explicit", "submodule.recurse=false",
-	}
 }
 
 // NewGit finds the git program. It inherits the caller's configuration.
@@ -50,7 +43,7 @@ func NewGit(dir string) (Git, error) {
 	if err != nil {
 		return Git{}, fmt.Errorf("searching for git: %w", err)
 	}
-	return Git{Program: program, Dir: dir, Environ: Environ(os.Environ()), Config: []string{"core.attributesFile=" + os.DevNull}}, nil
+	return Git{Program: program, Dir: dir, Environ: Environ(os.Environ())}, nil
 }
 
 // Run returns git's output. If a busy machine has not read it in time after git's end, git is
@@ -67,24 +60,23 @@ func (g Git) Run(ctx context.Context, args ...string) (string, error) {
 
 // Stream runs git once, with its input and output. An exit code is a [*GitError].
 func (g Git) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
-	all := []string{"--no-pager"}
-	for _, setting := range slices.Concat(hardened(), g.Config) {
-		all = append(all, "-c", setting)
+	cmd, err := g.command(ctx, args)
+	if err != nil {
+		return err
 	}
-	cmd := exec.CommandContext(ctx, g.Program, append(all, args...)...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = g.Dir, g.Environ, killGrace
+	cmd.WaitDelay = killGrace
 	ownGroup(cmd)
 	if g.Prepare != nil {
 		g.Prepare(cmd)
 	}
 	var stderr bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &stderr
-	err := cmd.Run()
+	err = cmd.Run()
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = &GitError{Command: args[0], Stderr: stderr.String(), Exit: exit}
+		err = &GitError{Command: args[subcommand(args)], Stderr: stderr.String(), Exit: exit}
 	}
 	return err
 }
@@ -127,7 +119,7 @@ func says(err error, words string) bool {
 }
 
 // Environ removes variables that point git at another repository or make it prompt, trace,
-// write or translate. The user's configuration (GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT, …) and
+// write, transfer or translate. The user's configuration (GIT_CONFIG_GLOBAL, GIT_CONFIG_COUNT, …) and
 // GIT_CEILING_DIRECTORIES stay.
 func Environ(environ []string) []string {
 	drop := map[string]bool{
@@ -136,7 +128,7 @@ func Environ(environ []string) []string {
 		"GIT_OBJECT_DIRECTORY": true, "GIT_ALTERNATE_OBJECT_DIRECTORIES": true,
 		"GIT_NAMESPACE": true, "GIT_CONFIG": true, "GIT_GRAFT_FILE": true,
 		"GIT_SHALLOW_FILE": true, "GIT_REPLACE_REF_BASE": true,
-		"GIT_TERMINAL_PROMPT": true, "GIT_OPTIONAL_LOCKS": true,
+		"GIT_TERMINAL_PROMPT": true, "GIT_OPTIONAL_LOCKS": true, "GIT_ALLOW_PROTOCOL": true,
 		"LC_ALL": true, "LANGUAGE": true,
 	}
 	kept := make([]string, 0, len(environ)+3)

@@ -30,7 +30,7 @@ func TestUnreadOutputIsRequestedAgain(t *testing.T) {
 			syscall.ForkLock.RLock() // a child that is forked meanwhile would hold the program open: "text file busy"
 			dir := fs.NewDir(t, "git", fs.WithFile("git", "#!/bin/sh\n"+tc.script, fs.WithMode(0o755)))
 			syscall.ForkLock.RUnlock()
-			out, err := Git{Program: dir.Join("git"), Dir: dir.Path(), Environ: []string{"PATH=/usr/bin:/bin"}}.Run(t.Context(), "branch")
+			out, err := Git{Program: dir.Join("git"), Dir: dir.Path(), Environ: []string{"PATH=/usr/bin:/bin"}}.Run(t.Context(), "for-each-ref")
 			if tc.fails {
 				assert.ErrorIs(t, err, exec.ErrWaitDelay)
 			} else {

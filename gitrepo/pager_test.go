@@ -3,6 +3,7 @@
 package gitrepo
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ func TestShowingChangesRunsNoProgramOfTheRepository(t *testing.T) {
 	t.Setenv("GIT_PAGER", "")
 	assert.NilError(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[core]\npager = sed s/added/shown/\n[user]\nname = u\nemail = u@example.com\n"), 0o600))
 	assert.NilError(t, os.WriteFile(filepath.Join(top, "a.txt"), []byte("added\n"), 0o600))
-	assert.NilError(t, os.WriteFile(filepath.Join(top, ".gitattributes"), []byte("*.txt diff=evil\n"), 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(top, ".gitattributes"), []byte("*.txt diff=evil filter=evil\n"), 0o600))
 	g, err := NewGit(top)
 	assert.NilError(t, err)
 	run := func(args ...string) {
@@ -34,14 +35,16 @@ func TestShowingChangesRunsNoProgramOfTheRepository(t *testing.T) {
 	run("init", "-q")
 	run("add", "-A")
 	run("commit", "-q", "-m", "first")
-	for _, key := range []string{"core.pager", "pager.log", "pager.diff", "diff.external", "diff.evil.textconv", "diff.evil.command", "gpg.program", "core.fsmonitor", "core.sshCommand"} {
+	for _, key := range []string{"core.pager", "pager.log", "pager.diff", "diff.external", "diff.evil.textconv", "diff.evil.command", "gpg.program", "core.fsmonitor", "core.sshCommand", "filter.evil.clean"} {
 		run("config", key, evil)
 	}
 	run("config", "log.showSignature", "true")
 	run("config", "format.pretty", "%G?%H")
 	assert.NilError(t, os.WriteFile(filepath.Join(top, "a.txt"), []byte("added later\n"), 0o600))
 
-	for name, command := range map[string]*exec.Cmd{"log": g.Log(t.Context()), "diff": g.Diff(t.Context())} {
+	for name, command := range map[string]func(context.Context) (*exec.Cmd, error){"log": g.Log, "diff": g.Diff} {
+		command, err := command(t.Context())
+		assert.NilError(t, err)
 		terminal, err := pty.Start(command)
 		assert.NilError(t, err)
 		out := make([]byte, 64<<10)

@@ -132,17 +132,13 @@ func (r *Repo) withObjects(dir string) hostgit.Git {
 // that the repository does not read. Repositories in it are left out: those are submodules,
 // which stay at the commit that the sandbox has, and others.
 func (r *Repo) sideCommit(ctx context.Context, objects, tip string, res *Result) (side string, changes []hostgit.Change, err error) {
-	config, err := r.git.Config(ctx)
-	if err != nil {
-		return "", nil, err
-	}
 	index := filepath.Join(objects, "index")
 	if err := r.git.Owner.CopyFile(filepath.Join(r.git.GitDir, "index"), index); err != nil && !os.IsNotExist(err) {
 		return "", nil, err
 	}
 	own := *r
 	own.git = r.withObjects(objects)
-	g := own.git.WithoutFilters(config).With("GIT_INDEX_FILE="+index,
+	g := own.git.With("GIT_INDEX_FILE="+index,
 		"GIT_AUTHOR_NAME=docker-ralph", "GIT_AUTHOR_EMAIL=docker-ralph@localhost", "GIT_COMMITTER_NAME=docker-ralph", "GIT_COMMITTER_EMAIL=docker-ralph@localhost")
 	g.Timeout = checkoutTimeout
 	out, err := g.InWorktree(ctx, "ls-files", "-z", "--others", "--exclude-standard")

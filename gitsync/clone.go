@@ -308,10 +308,6 @@ var inTheWay = lazyregexp.New(`(?m)^error: (?:Entry|Untracked working tree file|
 // that an interrupted checkout has written are recognized by their content.
 func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexChange {
 	return func(ctx context.Context, edit index.Edit) (*Conflict, func() error, error) {
-		config, err := r.git.Config(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
 		entries, err := r.git.Index(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -320,7 +316,7 @@ func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexC
 		if conflicting != "" {
 			return &Conflict{Kind: fileInTheWay, Detail: conflicting}, nil, nil
 		}
-		g := edit.Git(r.git.WithoutFilters(config))
+		g := edit.Git(r.git)
 		g.Timeout = checkoutTimeout
 		if _, err := g.InWorktree(ctx, "update-index", "-q", "--refresh"); err != nil && !gitrepo.SaysNo(err) {
 			return nil, nil, fmt.Errorf("updating the index: %w", err)
@@ -351,11 +347,7 @@ func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexC
 
 // uncommittedHere lists the user's uncommitted files, which a clone does not have.
 func (r *Repo) uncommittedHere(ctx context.Context) ([]string, error) {
-	config, err := r.git.Config(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out, err := r.git.WithoutFilters(config).InWorktree(ctx, "status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames")
+	out, err := r.git.InWorktree(ctx, "status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames")
 	if err != nil {
 		return nil, fmt.Errorf("listing uncommitted changes in %s: %w", r.git.Root, err)
 	}

@@ -39,7 +39,7 @@ func (r *Repo) uncommitted(ctx context.Context) (uncommitted, error) {
 	}
 	u := uncommitted{ids: map[string]string{}, tracked: map[string]bool{}}
 	for _, mode := range []string{"all", "normal"} {
-		out, err := r.git.WithoutFilters(config).InWorktree(ctx, "status", "--porcelain", "-z", "--untracked-files="+mode, "--ignore-submodules=all", "--no-renames")
+		out, err := r.git.InWorktree(ctx, "status", "--porcelain", "-z", "--untracked-files="+mode, "--ignore-submodules=all", "--no-renames")
 		if err != nil {
 			return uncommitted{}, fmt.Errorf("listing uncommitted changes in %s: %w", r.git.Root, err)
 		}

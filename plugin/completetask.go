@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
@@ -105,11 +106,14 @@ func (d dispatcher) completeTaskIDs(cmd *cobra.Command, statuses, given []string
 	if err != nil {
 		return nil
 	}
-	h, err := d.host(cmd, "task")
+	h, err := d.newHost(cmd, "task")
 	if err != nil {
 		return nil
 	}
 	h.Stderr, h.Confirm, h.Ask = io.Discard, nil, nil
+	if approval.CheckNested(ctx, h) != nil {
+		return nil
+	}
 	tasks, _ := manage.TaskNames(ctx, h, manage.TaskQuery{
 		Worktree: worktree, Driver: d.options.driver, Statuses: statuses,
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/projectimage"
@@ -115,7 +116,18 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	return ended(code, err)
 }
 
+// host returns the host for a command. Before any but "trust", the user is asked about a repository
+// that an agent could have created around the current directory.
 func (d dispatcher) host(cmd *cobra.Command, name string) (host.Host, error) {
+	h, err := d.newHost(cmd, name)
+	if err == nil && name != "trust" {
+		err = approval.CheckNested(cmd.Context(), h)
+	}
+	return h, err
+}
+
+// newHost returns the host for a command, of which it reads nothing yet.
+func (d dispatcher) newHost(cmd *cobra.Command, name string) (host.Host, error) {
 	if err := requireDocker(); err != nil {
 		return host.Host{}, err
 	}

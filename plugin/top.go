@@ -80,10 +80,10 @@ func topBackend(ctx context.Context, h host.Host) top.Backend {
 	}
 }
 
-func show(ctx context.Context, dir string, command func(gitrepo.Git, context.Context) *exec.Cmd) (*exec.Cmd, error) {
+func show(ctx context.Context, dir string, command func(gitrepo.Git, context.Context) (*exec.Cmd, error)) (*exec.Cmd, error) {
 	git, err := gitrepo.NewGit(dir)
 	if err != nil {
 		return nil, err
 	}
-	return command(git, ctx), nil
+	return command(git, ctx)
 }

@@ -55,3 +55,23 @@ func TestNoProgramOfAWorktreeIsRun(t *testing.T) {
 	_, err = os.Stat(marker)
 	assert.Assert(t, os.IsNotExist(err), "something was run")
 }
+
+// The user is told which files a new worktree has as they are committed.
+func TestUnfilteredFilesOfANewWorktree(t *testing.T) {
+	root := newRoot(t)
+	for _, args := range [][]string{
+		{"config", "filter.lfs.process", "git-lfs filter-process"}, {"config", "filter.unused.smudge", "cat"},
+		{"add", "-A"}, {"-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "-m", "attributes"},
+	} {
+		assert.NilError(t, os.WriteFile(filepath.Join(root, ".gitattributes"), []byte("*.bin filter=lfs -text\n*.other filter=unused\n"), 0o644))
+		assert.NilError(t, os.WriteFile(filepath.Join(root, "x.bin"), []byte("pointer\n"), 0o644))
+		cmd := exec.Command("git", append([]string{"-c", "filter.lfs.process="}, args...)...)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+	}
+	r := open(t, root)
+	filters, err := r.Unfiltered(t.Context(), add(t, r, "x", "x"))
+	assert.NilError(t, err)
+	assert.DeepEqual(t, filters, []string{"lfs"})
+}

@@ -42,23 +42,6 @@ func filters(c gitrepo.Config) []string {
 	return names
 }
 
-// WithoutFilters switches the user's filters off.
-func (g Git) WithoutFilters(c gitrepo.Config) Git {
-	var entries []string
-	n := 0
-	for _, s := range c {
-		if s.Section == "filter" {
-			value := ""
-			if s.Name == "required" {
-				value = "false"
-			}
-			entries = append(entries, fmt.Sprintf("GIT_CONFIG_KEY_%d=filter.%s.%s", n, s.Sub, s.Name), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
-			n++
-		}
-	}
-	return g.With(append(entries, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))...)
-}
-
 // Filtered returns the files that the user's filters (git-lfs, git-crypt) change on
 // commit. If git cannot read the attributes in the working tree, those of the index
 // are used.

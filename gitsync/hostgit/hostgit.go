@@ -48,7 +48,7 @@ func New(wt gitrepo.Worktree) (Git, error) {
 	for name, value := range map[string]string{
 		"GIT_DIR": wt.GitDir, "GIT_WORK_TREE": wt.GitDir, "GIT_LITERAL_PATHSPECS": "1",
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
-		"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C",
+		"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
 	} {
 		program.Environ = append(program.Environ, name+"="+value)
 	}
@@ -71,11 +71,8 @@ func environ(all []string) []string {
 // hardened returns the settings of [Git] beyond those of every gitrepo.Git.
 func hardened() []string {
 	return []string{
-		"core.attributesFile=" + os.DevNull,
-		"core.alternateRefsCommand=true", "core.logAllRefUpdates=always", "core.quotePath=false",
-		"protocol.allow=never", "protocol.file.allow=always",
+		"core.logAllRefUpdates=always", "core.quotePath=false",
 		"fetch.recurseSubmodules=false", "transfer.fsckObjects=true", "fetch.fsckObjects=true",
-		"gc.auto=0", "maintenance.auto=false",
 	}
 }
 

@@ -32,7 +32,7 @@ func Initial(ctx context.Context, git hostgit.Git, config gitrepo.Config, commit
 	if err = git.Owner.CopyFile(filepath.Join(git.GitDir, "index"), path); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	g := git.WithoutFilters(config).With("GIT_INDEX_FILE=" + path)
+	g := git.With("GIT_INDEX_FILE=" + path)
 	tip := ""
 	if commit != "" {
 		if tip, err = g.Resolve(ctx, commit); err != nil {

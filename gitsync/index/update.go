@@ -23,20 +23,15 @@ func (u Update) Apply(ctx context.Context, git hostgit.Git, edit Edit) error {
 	if len(u.lines) == 0 {
 		return nil
 	}
-	config, err := git.Config(ctx)
-	if err != nil {
-		return err
-	}
-	unfiltered := git.WithoutFilters(config)
-	g := edit.Git(unfiltered)
-	_, err = g.Output(ctx, strings.NewReader(strings.Join(u.lines, "")), "update-index", "-z", "--index-info")
+	g := edit.Git(git)
+	_, err := g.Output(ctx, strings.NewReader(strings.Join(u.lines, "")), "update-index", "-z", "--index-info")
 	for flag, paths := range u.flags {
 		if err == nil {
 			_, err = g.Output(ctx, strings.NewReader(strings.Join(paths, "\x00")+"\x00"), "update-index", flag, "-z", "--stdin")
 		}
 	}
 	if err == nil {
-		err = refresh(ctx, unfiltered.With("GIT_INDEX_FILE="+edit.refreshed), edit)
+		err = refresh(ctx, git.With("GIT_INDEX_FILE="+edit.refreshed), edit)
 	}
 	if err != nil {
 		return fmt.Errorf("updating the index: %w", err)

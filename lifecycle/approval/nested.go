@@ -24,6 +24,19 @@ func ApproveNested(ctx context.Context, h host.Host, wt gitrepo.Worktree) error 
 	return approve(ctx, h, config.NewTrustStore(h.StateDir), a)
 }
 
+// CheckNested is [ApproveNested] for the repository of the current directory, before a command
+// reads it. It leaves errors of the repository to the command.
+func CheckNested(ctx context.Context, h host.Host) error {
+	if !gitrepo.MayBeNested(h.Dir) {
+		return nil
+	}
+	wt, err := gitrepo.Detect(ctx, h.Dir, host.AnyScope)
+	if err != nil {
+		return nil //nolint:nilerr // no command works here
+	}
+	return ApproveNested(ctx, h, wt)
+}
+
 // nestedApproval returns the zero value for a repository that is not nested.
 func nestedApproval(ctx context.Context, wt gitrepo.Worktree) (approval, error) {
 	outer := wt.Outer()

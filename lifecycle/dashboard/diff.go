@@ -59,7 +59,6 @@ func diffOf(ctx context.Context, w watch.Worktree, base, head string) (diff, err
 	if err != nil {
 		return diff{}, err
 	}
-	git.Config = append(git.Config, "protocol.allow=never") // a partial clone would fetch
 	run := func(args ...string) (string, error) {
 		return git.Run(ctx, append([]string{"--git-dir=" + wt.CommonDir}, args...)...)
 	}
@@ -78,7 +77,7 @@ func diffOf(ctx context.Context, w watch.Worktree, base, head string) (diff, err
 	}
 	var text bytes.Buffer
 	limited := &lifecycle.Limited{To: &text, Left: maxDiff + 1}
-	err = git.Stream(ctx, nil, limited, "--git-dir="+wt.CommonDir, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames",
+	err = git.Stream(ctx, nil, limited, "--git-dir="+wt.CommonDir, "diff", "--no-color", "--find-renames",
 		"--end-of-options", base, head, "--")
 	if err != nil {
 		return diff{}, fmt.Errorf("comparing the commits of the run: %w", err)

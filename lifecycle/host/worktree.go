@@ -103,7 +103,23 @@ func (h Host) createWorktree(ctx context.Context, repo *worktrees.Repository, w 
 		branch = "the new branch " + t.Branch
 	}
 	h.Report(fmt.Sprintf("Created the worktree %s on %s", filepath.Join(worktrees.Folder, w.Name), branch))
+	filters, err := repo.Unfiltered(ctx, t)
+	for _, name := range filters {
+		h.Warn(hint.Wrap(fmt.Errorf("the filter %q was not run for files in the new worktree: they are as committed", name), "run %q", filterCommand(t.Path, name)))
+	}
+	if err != nil {
+		h.Warn(err)
+	}
 	return nil
+}
+
+// filterCommand returns the command by which the user's own git runs a filter for all files.
+func filterCommand(path, filter string) string {
+	in := "git -C " + path
+	if filter == "lfs" {
+		return in + " lfs pull"
+	}
+	return in + " read-tree --empty && " + in + " reset --hard"
 }
 
 // branchFor returns the branch for a new worktree: the requested one, the one that it had before
