@@ -1,9 +1,7 @@
 package gitsync
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -28,18 +26,30 @@ func (r *Repo) unpack(ctx context.Context, g hostgit.Git, path string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	head := make([]byte, 12)
-	if _, err := io.ReadFull(f, head); err != nil || !bytes.HasPrefix(head, []byte("PACK")) {
-		return &invalidError{fmt.Errorf("verifying the commits of the sandbox %s: no pack", r.name)}
+	config, err := r.git.Config(ctx)
+	if err != nil {
+		return err
+	}
+	idLength := 20
+	if config.Last("extensions", "objectformat") == "sha256" {
+		idLength = 32
+	}
+	objects, size, err := packSize(f, idLength)
+	if err != nil {
+		return &invalidError{fmt.Errorf("verifying the commits of the sandbox %s: %w", r.name, err)}
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
 	args := []string{"index-pack", "--stdin", "--fix-thin", "--strict"}
-	if binary.BigEndian.Uint32(head[8:]) < unpackLimit {
+	if objects < unpackLimit && size <= maxLooseSize {
 		args = []string{"unpack-objects", "-q", "--strict"}
 	}
-	if _, err := g.Output(ctx, f, args...); errors.Is(err, syscall.ENOSPC) {
+	_, err = g.WithMemoryLimit().Output(ctx, f, args...)
+	if failed, is := errors.AsType[*gitrepo.GitError](err); is && strings.Contains(failed.Stderr, "ut of memory") {
+		err = fmt.Errorf("%w (at most %d MiB)", err, hostgit.MaxMemory>>20)
+	}
+	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("storing the commits of the sandbox %s: %w", r.name, err)
 	} else if err != nil {
 		return asInvalid(ctx, fmt.Errorf("verifying the commits of the sandbox %s: %w", r.name, err))

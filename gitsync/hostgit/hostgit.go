@@ -93,6 +93,19 @@ func (g Git) WithLock(lock *os.File) Git {
 	return g
 }
 
+// MaxMemory is what git may use for objects of an agent.
+const MaxMemory = 4 << 30
+
+// WithMemoryLimit bounds the memory of git processes to [MaxMemory].
+func (g Git) WithMemoryLimit() Git {
+	prepare := g.Prepare
+	g.Prepare = func(cmd *exec.Cmd) {
+		prepare(cmd)
+		limitMemory(cmd)
+	}
+	return g
+}
+
 // Output returns the output of git unchanged.
 func (g Git) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	var stdout bytes.Buffer
