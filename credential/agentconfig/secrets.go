@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -46,6 +47,33 @@ func looksLikeKey(content []byte) bool {
 	return false
 }
 
+var (
+	// secretValue is a value by the name of a secret in a script or a text.
+	secretValue = lazyregexp.New(`(?i)([\w-]*` + secretWord + `[\w-]*)["'\x60]?\s*[:=]\s*["'\x60]?((bearer|basic)\s+)?([A-Za-z0-9][A-Za-z0-9+/_=!@#%^&*-]{9,})(["'\x60\s;),]|$)`)
+	// identifier is a name in a program, which can have digits.
+	identifier = lazyregexp.New(`^[A-Za-z]+[0-9]?([_-][A-Za-z]*[0-9]{0,2})*$`)
+)
+
+// assignsSecret reports whether a script or a text has the value of a secret: letters and digits that are
+// neither a word nor the name of a variable.
+func assignsSecret(content []byte) bool {
+	words := []string{"key", "token", "secret", "passw", "passphrase", "authorization", "credential", "bearer", "cookie"}
+	for line := range bytes.Lines(content) {
+		lower := bytes.ToLower(line) // searching for words first is much faster
+		if !slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(lower, []byte(word)) }) {
+			continue
+		}
+		for _, found := range secretValue().FindAllSubmatch(line, -1) {
+			name, value := found[1], found[6]
+			mixed := bytes.ContainsAny(value, "0123456789") && bytes.ContainsFunc(value, unicode.IsLetter)
+			if mixed && !naming().Match(name) && !identifier().Match(value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // clean removes the secrets of a file, and returns a note about them. An error says why the
 // file cannot be copied.
 func clean(agent, name string, content []byte) (cleaned []byte, note string, err error) {
@@ -56,7 +84,7 @@ func clean(agent, name string, content []byte) (cleaned []byte, note string, err
 	case ".toml":
 		cleaned, err = s.toml(content)
 	default:
-		if looksLikeKey(content) {
+		if looksLikeKey(content) || assignsSecret(content) {
 			return nil, "", errors.New("its content looks like a key")
 		}
 		return content, "", nil
