@@ -329,9 +329,13 @@ func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 		assert.Assert(t, os.IsNotExist(err))
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", ref), "Add a")
 
-		// What is not committed is nowhere else.
-		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"touch begun; exit 1"}})
+		// What a failed run has not committed is on a branch; what a shell has not is nowhere else.
+		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > begun; exit 1"}})
 		w.ralph(t, "build", "-n", "1")
+		begun := w.git(t, "for-each-ref", "--format=%(refname)", "refs/ralph/"+name+"/ralph-leftover")
+		assert.Assert(t, is.Contains(begun, "/ralph-leftover/b-"))
+		assert.Equal(t, w.git(t, "show", begun+":begun"), "b")
+		w.ok(t, "shell", "--", "touch", "begun")
 		res = w.ralph(t, "--recreate", "task", "list")
 		res.expect(t, 1)
 		assert.Assert(t, is.Contains(res.stderr, "there are changes that are not committed"))

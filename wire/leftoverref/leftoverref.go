@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Prefix begins the refs in a sandbox. The task's ID follows, and the commit.
-const Prefix = "refs/ralph/leftover/"
+// Prefix begins the refs in a sandbox. The task's ID follows, and the commit. They are branches,
+// so that every way to fetch commits brings them to the host.
+const Prefix = "refs/heads/ralph-leftover/"
 
 // maxTask limits the task in a ref, in bytes. A longer one is cut.
 const maxTask = 200
