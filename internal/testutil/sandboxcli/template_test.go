@@ -128,7 +128,7 @@ func TestPolicy(t *testing.T) {
 	r.create(t, "box", "--deny-network", "api.anthropic.com")
 	r.create(t, "other")
 	r.ok(t, "policy", "allow", "network", "**.example.com,10.0.0.0/8:80", "--sandbox", "box")
-	r.ok(t, "policy", "deny", "network", "api.anthropic.com:443")
+	r.ok(t, "policy", "deny", "network", "*.evil.example.com")
 	for _, tc := range []struct{ sandbox, target, want string }{
 		{"", "api.anthropic.com", "Allowed"},
 		{"other", "api.anthropic.com:443", "Allowed"},
@@ -158,6 +158,8 @@ func TestPolicy(t *testing.T) {
 	}
 	before := rules() // with those of the policy itself
 	assert.Equal(t, list.Rules[before-3].AppliesTo+list.Rules[before-3].Decision, "sandbox:boxdeny")
+	asked := r.run(t, "", "policy", "rm", "network", "--sandbox", "box", "--id", list.Rules[before-2].ID)
+	assert.Equal(t, asked.code, 1, "it asks")
 	r.ok(t, "policy", "rm", "network", "--force", "--sandbox", "box", "--id", list.Rules[before-2].ID)
 	assert.Equal(t, rules(), before-1)
 	conflict := r.run(t, "", "policy", "deny", "network", "api.anthropic.com:443")
