@@ -45,6 +45,8 @@ type Loop struct {
 	Idle time.Duration `json:"idle"`
 	// MaxWait bounds a wait for a rate limit or an outage to end; 0 means no bound.
 	MaxWait time.Duration `json:"max_wait"`
+	// CheckTimeout bounds one check, set by timeout of [checks]; 0 means the bound of a run.
+	CheckTimeout time.Duration `json:"check_timeout"`
 	// Grace is how long an agent may take to exit after its final result.
 	Grace time.Duration `json:"grace"`
 }

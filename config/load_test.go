@@ -28,7 +28,7 @@ func env(pairs map[string]string) func(string) string {
 
 func ptr[T any](v T) *T { return &v }
 
-var defaultLoop = Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute}
+var defaultLoop = Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute, CheckTimeout: 10 * time.Minute}
 
 func TestLoadDefaults(t *testing.T) {
 	e, err := Load(Sources{Root: t.TempDir(), UserDir: filepath.Join(t.TempDir(), "missing"), Getenv: env(nil)})

@@ -20,6 +20,7 @@ idle = 5
 max_wait = "0"
 grace = "90s"
 [checks]
+timeout = "20m"
 commands = ["make test", "git diff --check && echo \"fine\""]
 [agents.mine]
 command = ["my-agent", "--json={\"a\":1}", "{prompt}"]
@@ -34,7 +35,7 @@ command = ["your-agent"]
 	zero := 0
 	assert.DeepEqual(t, e.Loop, Loop{
 		MaxDuration: 4 * time.Hour, MaxCostUSD: 2.5, MaxTokens: 1e6, Stall: &zero,
-		Idle: 5 * time.Minute, Grace: 90 * time.Second,
+		Idle: 5 * time.Minute, Grace: 90 * time.Second, CheckTimeout: 20 * time.Minute,
 	})
 	assert.DeepEqual(t, e.Checks, []string{"make test", `git diff --check && echo "fine"`})
 	assert.DeepEqual(t, e.Agents, map[string]CustomAgent{
@@ -42,8 +43,8 @@ command = ["your-agent"]
 		"yours": {Command: []string{"your-agent"}, Stream: "text", Keys: "openai"},
 	})
 	assert.Equal(t, e.Origins["loop.idle"].Line, 8)
-	assert.Equal(t, e.Origins[KeyChecks].Line, 12)
-	assert.Equal(t, e.Origins["agents.mine.command"].Line, 14)
+	assert.Equal(t, e.Origins[KeyChecks].Line, 13)
+	assert.Equal(t, e.Origins["agents.mine.command"].Line, 15)
 	var raised []string
 	for _, s := range e.Privileged {
 		raised = append(raised, s.Key)

@@ -153,6 +153,10 @@ func mainSettings() []setting {
 		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
 		imageSetting(keyBase, "RALPH_BASE", "", func(c *Config) *string { return &c.Image.Base }, ImageChecker.Base),
 		stringSetting(keyNetwork, "RALPH_IMAGE_NETWORK", func(c *Config) *string { return &c.Image.Network }, among(BuildNetworkDefault, BuildNetworkNone)),
+		{key: "checks.timeout", form: stringForm, set: func(c *Config, v string, _ OriginKind) (err error) {
+			c.Loop.CheckTimeout, err = parseBound(v)
+			return err
+		}},
 		{key: KeyChecks, form: list, set: func(c *Config, v string, _ OriginKind) error { return c.setChecks(v) }},
 	}
 }
@@ -211,7 +215,7 @@ func defaults() Config {
 	return Config{
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
 		Image: Image{Network: BuildNetworkDefault},
-		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute},
+		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute, CheckTimeout: 10 * time.Minute},
 		Sandbox: Sandbox{
 			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
 			ShadowModules: ShadowAuto,

@@ -75,17 +75,48 @@ func (s *Store) Ask(ctx context.Context, slug, agent string, q NewQuestion) erro
 		if q.DefaultAfter != 0 {
 			asked.DefaultAt = asked.AskedAt.Add(q.DefaultAfter)
 		}
-		stored, err := encodeQuestions(append(decodeQuestions(questions), asked))
+		return park(ctx, tx, id, append(decodeQuestions(questions), asked))
+	})
+	return s.logged(Entry{Op: opAsk, Slug: slug, Agent: agent, Question: &q}, err)
+}
+
+// park makes a task wait for the answer to the last of its questions.
+func park(ctx context.Context, tx *sql.Tx, id string, questions []Question) error {
+	stored, err := encodeQuestions(questions)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		UPDATE tasks SET status = 'question', questions = ?, assignee = NULL, lease_expires_at = NULL, result = NULL,
+			updated_at = datetime('now')
+		WHERE id = ?`, stored, id)
+	return err
+}
+
+// Park makes a finished task wait for an answer of the user, who decides about its checks. It
+// is not a failed attempt.
+func (s *Store) Park(ctx context.Context, slug string, q NewQuestion) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		tasks, err := s.selectTasks(ctx, tx, "t.slug = ?3", slug)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `
-			UPDATE tasks SET status = 'question', questions = ?, assignee = NULL, lease_expires_at = NULL,
-				updated_at = datetime('now')
-			WHERE id = ?`, stored, id)
-		return err
+		if len(tasks) == 0 {
+			return taskNotFound(slug)
+		}
+		if status := tasks[0].Status; status != StatusDone {
+			return faultf(ErrNotDone, "task '%s' is not done (status: %s)", slug, status)
+		}
+		id, _, err := s.find(ctx, tx, slug)
+		if err != nil {
+			return err
+		}
+		asked := Question{Text: q.Text, Options: q.Options}
+		if asked.AskedAt, err = now(ctx, tx); err != nil {
+			return err
+		}
+		return park(ctx, tx, id, append(tasks[0].Questions, asked))
 	})
-	return s.logged(Entry{Op: opAsk, Slug: slug, Agent: agent, Question: &q}, err)
 }
 
 // Questions returns the tasks that wait for an answer.

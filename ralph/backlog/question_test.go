@@ -181,3 +181,22 @@ func TestOneOfSeveralAnswersWins(t *testing.T) {
 	}
 	assert.Equal(t, won, 1)
 }
+
+// A finished task that cannot be checked waits for the user, and has not failed.
+func TestParkedTaskWaitsForTheUser(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a")
+	assert.ErrorIs(t, s.Park(t.Context(), "a", NewQuestion{Text: "Is the check right?"}), ErrNotDone)
+	claim(t, s, "a", "me")
+	assert.NilError(t, s.Done(t.Context(), "a", ""))
+	assert.NilError(t, s.Park(t.Context(), "a", NewQuestion{Text: "Is the check right?", Options: []string{"yes"}}))
+	task := get(t, s, "a")
+	assert.Equal(t, task.Status, StatusQuestion)
+	assert.Equal(t, task.RetryCount, 0)
+	assert.Equal(t, task.Assigned, false)
+	q, ok := task.Pending()
+	assert.Assert(t, ok && q.Text == "Is the check right?")
+	_, err := s.Answer(t.Context(), "a", "yes")
+	assert.NilError(t, err)
+	assert.Equal(t, get(t, s, "a").Status, StatusOpen)
+}

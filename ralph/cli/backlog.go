@@ -114,6 +114,11 @@ func (t tasks) Reopen(ctx context.Context, slug, reason string) error {
 	return t.with(ctx, func(s *backlog.Store) error { return s.Reopen(ctx, slug, reason) })
 }
 
+func (t tasks) Park(ctx context.Context, slug, question string, options ...string) error {
+	q := backlog.NewQuestion{Text: question, Options: options}
+	return t.with(ctx, func(s *backlog.Store) error { return s.Park(ctx, slug, q) })
+}
+
 func (t tasks) Held(ctx context.Context, agentID string) (slugs []string, err error) {
 	err = t.with(ctx, func(s *backlog.Store) error {
 		held, err := s.List(ctx, backlog.Filter{Statuses: []string{backlog.StatusActive}, Assignee: agentID})

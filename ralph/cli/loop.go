@@ -303,7 +303,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
-		Head: head, Count: countCommits, Committed: isCommitted,
+		Head: head, Count: countCommits, Committed: isCommitted, Clone: clone,
 	}
 	worktree := leftover.Worktree(s.top)
 	lo.Uncommitted = worktree.Changed

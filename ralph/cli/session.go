@@ -156,3 +156,22 @@ func countCommits(ctx context.Context, from, to string) int {
 func isCommitted(ctx context.Context, commit string) bool {
 	return !strings.HasPrefix(commit, "-") && exec.CommandContext(ctx, "git", "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
 }
+
+// clone creates a temporary copy of a commit. Its objects stay in the repository.
+func clone(ctx context.Context, commit string) (dir string, remove func(), err error) {
+	dir, err = os.MkdirTemp("", "ralph-check-")
+	if err != nil {
+		return "", nil, err
+	}
+	remove = func() { _ = os.RemoveAll(dir) }
+	for _, args := range [][]string{
+		{"clone", "--quiet", "--shared", "--no-checkout", ".", dir},
+		{"-C", dir, "checkout", "--quiet", "--detach", commit},
+	} {
+		if out, err := exec.CommandContext(ctx, "git", args...).CombinedOutput(); err != nil {
+			remove()
+			return "", nil, fmt.Errorf("copying the commit: %w: %s", err, strings.TrimSpace(string(out)))
+		}
+	}
+	return dir, remove, nil
+}

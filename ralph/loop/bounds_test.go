@@ -67,6 +67,8 @@ func (s *fileBacklog) Status(context.Context) (Status, error) {
 			status.Active++
 		case statusDone:
 			status.Done++
+		case statusQuestion:
+			status.Question++
 		}
 	}
 	return status, nil
@@ -95,6 +97,14 @@ func (s *fileBacklog) Reopen(_ context.Context, slug, reason string) error {
 	s.note("reopen %s: %s", slug, reason)
 	task := s.tasks[slug]
 	task.Status, task.Retries = statusOpen, task.Retries+1
+	s.tasks[slug] = task
+	return nil
+}
+
+func (s *fileBacklog) Park(_ context.Context, slug, question string, _ ...string) error {
+	s.note("park %s: %s", slug, question)
+	task := s.tasks[slug]
+	task.Status, task.Question = statusQuestion, &Question{Text: question}
 	s.tasks[slug] = task
 	return nil
 }

@@ -33,16 +33,19 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	if len(it.finished) == 0 || len(l.Checks) == 0 {
 		return noStop, nil
 	}
-	reason, stop, err := "the loop was interrupted before the checks ran", noStop, error(nil)
+	reason, fault, stop, err := "the loop was interrupted before the checks ran", "", noStop, error(nil)
 	if !it.forced {
-		reason, stop, err = l.runChecks(ctx, n, it)
+		reason, fault, stop, err = l.runChecks(ctx, n, it)
 	}
 	if err != nil {
 		reason = fmt.Sprintf("the checks could not be run: %s", err)
 	}
-	if reason == "" {
-		l.note = ""
+	switch {
+	case reason == "":
+		l.note, l.accepted, l.broken = "", after.head, brokenChecks{}
 		return stop, nil
+	case fault != "":
+		return noStop, l.park(ctx, it, fault)
 	}
 	it.reopened, it.finished = it.finished, nil
 	l.note = fmt.Sprintf("The task %s was finished before and is open again, because a check failed. Fix that first.\n\n%s\n",
@@ -64,8 +67,9 @@ func (l *loop) unchecked() (Stop, error) {
 	return Failed, errors.New("running the checks: the finished tasks are unknown, because the backlog cannot be read")
 }
 
-// runChecks runs the checks up to the first failure. The reason is empty if all passed.
-func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason string, stop Stop, err error) {
+// runChecks runs the checks up to the first failure. The reason is empty if all passed, and
+// fault if the failure is not that of the check.
+func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fault string, stop Stop, err error) {
 	var log io.WriteCloser
 	if l.Log != nil {
 		if log, err = l.Log.Checks(n); err != nil {
@@ -79,9 +83,9 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason stri
 		l.setState(runlog.StateChecking, time.Time{}, command)
 		l.printf("Check: %s\n", termsafe.Strip(command))
 		out := &checkOutput{log: log}
-		how, stop, err := l.runCheck(ctx, command, out)
+		how, stop, err := l.runCheck(ctx, l.Dir, command, out)
 		if err != nil {
-			return "", Failed, fmt.Errorf("running the check %q: %w", command, err)
+			return "", "", Failed, fmt.Errorf("running the check %q: %w", command, err)
 		}
 		it.checks = append(it.checks, runlog.Check{Command: termsafe.Line(command), Seconds: time.Since(began).Seconds(), Failure: how})
 		took := rough(time.Since(began))
@@ -96,29 +100,32 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason stri
 			reason += ":\n" + output
 			l.printf("%s\n", output)
 		}
-		return reason, stop, nil
+		if stop == noStop {
+			fault = l.checkFault(ctx, command, how, output)
+		}
+		return reason, fault, stop, nil
 	}
-	return "", noStop, nil
+	return "", "", noStop, nil
 }
 
 // runCheck runs a check in the agent's environment and returns how it failed. It has no
 // input, and CI=true, so that it ends by itself. It is not bound by MaxDuration: finished work must be checked.
-func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how string, stop Stop, err error) {
+func (l *loop) runCheck(ctx context.Context, dir, command string, out io.Writer) (how string, stop Stop, err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
-	cmd.Dir, cmd.Env = l.Dir, append(slices.Clip(l.Env), "CI=true")
+	cmd.Dir, cmd.Env = dir, append(slices.Clip(l.Env), "CI=true")
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = l.timing.drain
 	child, err := agent.StartChild(cmd)
 	if err != nil {
 		return "", Failed, err
 	}
-	timeout := timer(l.Timeout)
+	timeout := timer(l.checkTimeout())
 	defer timeout.Stop()
-	defer l.armWatchdog()()
+	defer l.armWatchdog(l.checkTimeout())()
 	select {
 	case <-child.Done():
 	case <-timeout.C:
-		how = fmt.Sprintf("took longer than %s", l.Timeout)
+		how = l.tookTooLong()
 	case <-ctx.Done():
 		how, stop = "was interrupted", Interrupted
 	case sig := <-l.Signals:

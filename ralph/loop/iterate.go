@@ -149,6 +149,9 @@ func (l *loop) evaluate(ctx context.Context, it *iteration) (Stop, error) {
 		return l.waitOut(ctx, it.message)
 	}
 	l.waits, l.waited = 0, 0
+	if l.broken.inRow >= maxBroken {
+		return BrokenCheck, l.brokenCheck()
+	}
 	l.warnUnbounded(it.outcome)
 	l.warnDenied(it.outcome)
 	l.countFailure(it)

@@ -35,7 +35,7 @@ type Options struct {
 	AgentID string
 	// MaxIterations limits the runs; 0 means no limit.
 	MaxIterations int
-	// Timeout limits one run, and one check; 0 means no limit.
+	// Timeout limits one run; 0 means no limit.
 	Timeout time.Duration
 	// Watchdog makes the sandbox stop after a time, in case this loop hangs; 0 disarms
 	// it. It is nil without a watchdog.
@@ -45,6 +45,8 @@ type Options struct {
 	// counts.
 	Checks []string
 	Dir    string
+	// Clone creates a temporary copy of a commit, to run checks in. It may be nil.
+	Clone func(ctx context.Context, commit string) (dir string, remove func(), err error)
 	// Backlog is nil outside a repository; then work always remains.
 	Backlog Backlog
 	// Head returns the worktree's commit, or "". Count counts the commits between two.
@@ -125,6 +127,8 @@ type loop struct {
 	failures    int                 // failed runs in a row
 	lastFailure string
 	lastEnd     end
+	accepted    string // commit without unchecked tasks
+	broken      brokenChecks
 	answered    bool            // a model has answered a run
 	blocked     int             // tasks in a row that were blocked after too many failures
 	failed      bool            // the last run failed and finished nothing
@@ -175,6 +179,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	if err := l.restoreBranch(ctx); err != nil { // checked again after the run
 		l.warnf("%s", err)
+	}
+	if len(l.Checks) > 0 {
+		l.accepted = l.Head(ctx)
 	}
 	stop, err := l.loop(ctx)
 	return Report{Stop: stop, Iterations: l.iterations, Totals: l.totals}, err
@@ -305,6 +312,8 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	case len(left) > 0:
 		err := fmt.Errorf("worked on but not done: %s", cut(termsafe.Strip(strings.Join(left, ", "))))
 		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+termsafe.Strip(left[0])))
+	case l.broken.inRow > 0:
+		return BrokenCheck, l.brokenCheck()
 	case stop == LimitReached:
 	case s.Question > 0:
 		return Questions, hint.Wrap(fmt.Errorf("only questions are left: %s", cut(termsafe.Strip(strings.Join(l.last.waiting(), ", ")))),
@@ -375,10 +384,10 @@ func (l *loop) warnOnce(key, format string, args ...any) {
 // watchdogGrace is how long after its timeout a run may take to end.
 const watchdogGrace = time.Minute
 
-// armWatchdog arms the watchdog for one run. A failure is only a warning: the watchdog
+// armWatchdog arms the watchdog for one run or check. A failure is only a warning: the watchdog
 // is a second line of defense.
-func (l *loop) armWatchdog() (disarm func()) {
-	if l.Watchdog == nil || l.Timeout <= 0 {
+func (l *loop) armWatchdog(timeout time.Duration) (disarm func()) {
+	if l.Watchdog == nil || timeout <= 0 {
 		return func() {}
 	}
 	set := func(d time.Duration) {
@@ -386,6 +395,6 @@ func (l *loop) armWatchdog() (disarm func()) {
 			l.warnOnce("watchdog", "%s; a hanging loop is not stopped", err)
 		}
 	}
-	set(l.Timeout + watchdogGrace)
+	set(timeout + watchdogGrace)
 	return func() { set(0) }
 }

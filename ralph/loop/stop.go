@@ -26,6 +26,7 @@ const (
 	Unavailable  Stop = "unavailable" // the model, for longer than max_wait
 	NoGit        Stop = "git"         // an agent made git unusable in the worktree
 	Questions    Stop = "question"    // only tasks that wait for an answer are left
+	BrokenCheck  Stop = "check"       // a check cannot pass, whatever the tasks do
 	Unfinished   Stop = "unfinished"  // tasks that were worked on are not done, or only blocked ones are left
 )
 
@@ -67,6 +68,8 @@ func (s Stop) ExitCode() int {
 		return 10
 	case Questions:
 		return wire.ExitQuestion
+	case BrokenCheck:
+		return wire.ExitCheck
 	case NoGit:
 		return wire.ExitNoGit
 	case TimedOut:

@@ -36,7 +36,7 @@ func (w *watch) wait(ctx context.Context) {
 	l := w.loop
 	timeout := timer(l.Timeout)
 	defer timeout.Stop()
-	defer l.armWatchdog()()
+	defer l.armWatchdog(l.Timeout)()
 	duration := timer(0)
 	if l.Bounds.MaxDuration > 0 {
 		duration = timer(max(time.Millisecond, l.timeLeft()))
