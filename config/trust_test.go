@@ -48,7 +48,8 @@ func TestPrivileged(t *testing.T) {
 			Overrides{},
 			"agent.endpoint_paths=/key",
 		},
-		{"limits that it raises", `
+		{
+			"limits that it raises", `
 				[sandbox.resources]
 				memory = "9g"
 				cpus = 4.5

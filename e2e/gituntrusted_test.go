@@ -254,8 +254,14 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 		tool := w.inDirectory(filepath.Join(w.repo, "tool"))
 		const unapproved = " is not approved (it is inside the repository "
 		for _, args := range [][]string{
-			{"build"}, {"task", "list"}, {"--git-token=read", "shell", "--", "true"},
-			{"worktree", "ls"}, {"worktree", "add", "x"}, {"--worktree=x", "task", "list"}, {"status"}, {"ls"},
+			{"build"},
+			{"task", "list"},
+			{"--git-token=read", "shell", "--", "true"},
+			{"worktree", "ls"},
+			{"worktree", "add", "x"},
+			{"--worktree=x", "task", "list"},
+			{"status"},
+			{"ls"},
 		} {
 			res := tool.ralph(t, args...).expect(t, 1)
 			assert.Check(t, is.Contains(res.stderr, "Error: the repository "+tool.repo+unapproved+w.repo+", which does not track it)\n"), "%v", args)

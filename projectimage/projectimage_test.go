@@ -186,12 +186,12 @@ func TestPullWithoutCredentialHelper(t *testing.T) {
 		}},
 		{"half an answer", func() (types.AuthConfig, error) { return types.AuthConfig{Username: "me"}, errors.New("not JSON") }, "", []string{"not JSON"}},
 		{"slow", func() (types.AuthConfig, error) {
-			time.Sleep(5 * time.Second)
+			<-time.After(5 * time.Second)
 			return types.AuthConfig{Username: "me"}, nil
 		}, "me", []string{
 			"Waiting for the credentials of registry registry-1.docker.io (credential helper in /home/me/.docker/config.json)\n",
 		}},
-		{"hanging", func() (types.AuthConfig, error) { time.Sleep(time.Hour); return types.AuthConfig{}, nil }, "", []string{
+		{"hanging", func() (types.AuthConfig, error) { <-time.After(time.Hour); return types.AuthConfig{}, nil }, "", []string{
 			"Waiting for the credentials", "no answer from the credential helper for 30s",
 		}},
 		{"no login", func() (types.AuthConfig, error) { return types.AuthConfig{}, nil }, "", nil},
@@ -218,7 +218,7 @@ func TestPullWithoutCredentialHelper(t *testing.T) {
 					assert.Assert(t, cmp.Contains(out.String(), want))
 				}
 				assert.Equal(t, out.String() == "", len(tc.said) == 0)
-				time.Sleep(2 * time.Hour) // until the helper has ended
+				<-time.After(2 * time.Hour) // until the helper has ended
 			})
 		})
 	}

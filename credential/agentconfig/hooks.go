@@ -106,8 +106,8 @@ func (h *hookAdapter) section(value any) (_ any, works bool) {
 		}
 		kept := []any{}
 		for _, inner := range value {
-			if inner, ok := h.section(inner); ok {
-				kept = append(kept, inner)
+			if section, ok := h.section(inner); ok {
+				kept = append(kept, section)
 			}
 		}
 		return kept, true

@@ -60,8 +60,10 @@ func TestNoProgramOfAWorktreeIsRun(t *testing.T) {
 func TestUnfilteredFilesOfANewWorktree(t *testing.T) {
 	root := newRoot(t)
 	for _, args := range [][]string{
-		{"config", "filter.lfs.process", "git-lfs filter-process"}, {"config", "filter.unused.smudge", "cat"},
-		{"add", "-A"}, {"-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "-m", "attributes"},
+		{"config", "filter.lfs.process", "git-lfs filter-process"},
+		{"config", "filter.unused.smudge", "cat"},
+		{"add", "-A"},
+		{"-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "-m", "attributes"},
 	} {
 		assert.NilError(t, os.WriteFile(filepath.Join(root, ".gitattributes"), []byte("*.bin filter=lfs -text\n*.other filter=unused\n"), 0o644))
 		assert.NilError(t, os.WriteFile(filepath.Join(root, "x.bin"), []byte("pointer\n"), 0o644))

@@ -140,7 +140,7 @@ func (j *job) hasWork(ctx context.Context) bool {
 
 // noSpecs is the error for missing specs in a sandbox, on the same stream as its hints.
 func (j *job) noSpecs(ctx context.Context) error {
-	err := errors.New("No specs found in ./specs/") //nolint:revive,staticcheck // as outside
+	err := errors.New("No specs found in ./specs/") //nolint:staticcheck // as outside
 	if text, found := strings.CutPrefix(j.adoptHint(ctx), "Hint: "); found {
 		err = hint.Wrap(err, "%s", termsafe.Strip(text))
 	}

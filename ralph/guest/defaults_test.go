@@ -31,7 +31,8 @@ func TestCompleteEnv(t *testing.T) {
 		{"relative temporary directory", vars{"LANG": "C", "TMPDIR": "."}, vars{"LANG": "C"}},
 		{"empty temporary directory", vars{"LANG": "C", "TMPDIR": ""}, vars{"LANG": "C"}},
 		{
-			"XDG directories", vars{"LANG": "C", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "/data", "XDG_STATE_HOME": "~/state"},
+			"XDG directories",
+			vars{"LANG": "C", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": "config", "XDG_DATA_HOME": "/data", "XDG_STATE_HOME": "~/state"},
 			vars{"LANG": "C", "XDG_DATA_HOME": "/data"},
 		},
 	} {

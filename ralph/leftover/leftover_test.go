@@ -35,8 +35,10 @@ func TestSetAside(t *testing.T) {
 	}{
 		{name: "nothing", run: "true"},
 		{name: "committed", run: "echo 2 >a; git commit -qam two"},
-		{"modified and new", "", "echo 2 >a; mkdir -p new/deep; echo n >new/deep/x", 2,
-			`test "$(cat a)" = 1; test ! -e new; test "$(git show $R:a)" = 2; test "$(git show $R:new/deep/x)" = n`},
+		{
+			"modified and new", "", "echo 2 >a; mkdir -p new/deep; echo n >new/deep/x", 2,
+			`test "$(cat a)" = 1; test ! -e new; test "$(git show $R:a)" = 2; test "$(git show $R:new/deep/x)" = n`,
+		},
 		{"staged, and changed again", "", "echo 2 >a; echo n >x; git add .; echo 3 >a", 2, `test "$(cat a)" = 1; test ! -e x; test "$(git show $R:a)" = 3`},
 		{"staged and removed", "", "echo n >x; git add x; rm x; echo 2 >a", 2, `! git show $R:x`},
 		{"deleted", "", "git rm -q a; rm b; rm -r dir", 3, `test "$(cat a b dir/c)" = "$(printf '1\n1\n1')"; test -z "$(git ls-tree $R)"`},
@@ -47,10 +49,14 @@ func TestSetAside(t *testing.T) {
 		{"unusual names", "", `echo 1 >'*'; echo 1 >' x'; echo 1 >"$(printf 'n\nl')"; echo 2 >a`, 4, `test "$(git ls-tree $R | wc -l)" = 6`},
 		{"ignored files stay", "echo out >.git/info/exclude", "echo 2 >out; echo 2 >a", 1, `test "$(cat out)" = 2`},
 		{"a repository stays", "", "git init -q sub; git -C sub -c user.name=a -c user.email=a commit -q --allow-empty -m s; echo 2 >a", 1, `test -d sub/.git; test "$(cat a)" = 1`},
-		{"a conflict", "", "git checkout -qb o; echo 2 >a; git commit -qam o; git checkout -q main; echo 3 >a; git commit -qam t; ! git merge -q o", 1,
-			`git show $R:a | grep -q '<<<<'; test "$(cat a)" = 3; test ! -e .git/MERGE_HEAD`},
-		{"the user's files stay", "echo u >a; echo u >mine; git rm -q --cached b; git add mine", "echo 2 >dir/c; echo 2 >x", 2,
-			`test "$(cat a mine)" = "$(printf 'u\nu')"; git status --porcelain | grep -q '^D  b'; git status --porcelain | grep -q '^A  mine'`},
+		{
+			"a conflict", "", "git checkout -qb o; echo 2 >a; git commit -qam o; git checkout -q main; echo 3 >a; git commit -qam t; ! git merge -q o", 1,
+			`git show $R:a | grep -q '<<<<'; test "$(cat a)" = 3; test ! -e .git/MERGE_HEAD`,
+		},
+		{
+			"the user's files stay", "echo u >a; echo u >mine; git rm -q --cached b; git add mine", "echo 2 >dir/c; echo 2 >x", 2,
+			`test "$(cat a mine)" = "$(printf 'u\nu')"; git status --porcelain | grep -q '^D  b'; git status --porcelain | grep -q '^A  mine'`,
+		},
 		{"the user's files that the run has changed stay", "echo u >a; echo u >mine", "echo r >>a; echo r >>mine; echo 2 >x", 1, `grep -q r a; grep -q u mine`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -106,8 +106,10 @@ func TestSetAsideOnlyWhatIsTheRuns(t *testing.T) {
 		set  func(*Options)
 		warn string
 	}{
-		{"another session", func(o *Options) { o.OtherSession = func() string { return "ralph shell" } },
-			`Warning: uncommitted changes are not set aside while "ralph shell" runs in this sandbox`},
+		{
+			"another session", func(o *Options) { o.OtherSession = func() string { return "ralph shell" } },
+			`Warning: uncommitted changes are not set aside while "ralph shell" runs in this sandbox`,
+		},
 		{"unknown before", func(o *Options) {
 			o.Uncommitted = func(context.Context) ([]string, error) { return nil, errors.New("listing: broken") }
 		}, "Warning: listing: broken"},
