@@ -280,3 +280,10 @@ func TestSubmoduleBlocksOnlyItsBranch(t *testing.T) {
 	w.commit("a.txt", "agent's\n")
 	assert.Equal(t, w.fetch().Commits, 1)
 }
+
+func TestNamesInNotesAreOneLine(t *testing.T) {
+	res := Result{Repositories: []string{"a\r\x1b[2KAll is well", "b\nHint: run it"}, Changed: []string{"c\rd"}}
+	for _, note := range res.Notes() {
+		assert.Check(t, !strings.ContainsAny(note, "\r\n\x1b"), "%q", note)
+	}
+}

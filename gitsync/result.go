@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -106,7 +107,11 @@ func (res Result) Notes() []string {
 // firstOf names the first of some files.
 func firstOf(paths []string) string {
 	const most = 5
-	text := strings.Join(paths[:min(len(paths), most)], ", ")
+	var names []string
+	for _, path := range paths[:min(len(paths), most)] {
+		names = append(names, termsafe.Name(path))
+	}
+	text := strings.Join(names, ", ")
 	if more := len(paths) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}

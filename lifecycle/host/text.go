@@ -2,19 +2,13 @@ package host
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Quote quotes the name of a file with characters that are unsafe for a terminal.
-func Quote(name string) string {
-	strange := func(r rune) bool { return !strconv.IsPrint(r) }
-	if !utf8.ValidString(name) || strings.ContainsFunc(name, strange) {
-		return strconv.Quote(name)
-	}
-	return name
-}
+func Quote(name string) string { return termsafe.Name(name) }
 
 // Count formats a number of things: "1 file", "2 files".
 func Count(n int, what string) string {
