@@ -20,6 +20,9 @@ import (
 // gitTimeout bounds one git command: an agent can make it hang.
 const gitTimeout = 5 * time.Minute
 
+// stateFolder has the backlog and the logs. An agent can commit a file of this name, which would replace it.
+const stateFolder = ".ralph"
+
 // Worktree is the root of a worktree.
 type Worktree string
 
@@ -32,7 +35,7 @@ func (w Worktree) Changed(ctx context.Context) ([]string, error) {
 
 // changes returns by path whether a file has been deleted.
 func (w Worktree) changes(ctx context.Context) (map[string]bool, error) {
-	out, err := w.git(ctx, nil, "", "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all")
+	out, err := w.git(ctx, nil, "", "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all", "--", ".", ":(exclude)"+stateFolder)
 	if err != nil {
 		return nil, fmt.Errorf("listing uncommitted changes: %w", err)
 	}

@@ -50,6 +50,10 @@ func TestSetAside(t *testing.T) {
 		{"ignored files stay", "echo out >.git/info/exclude", "echo 2 >out; echo 2 >a", 1, `test "$(cat out)" = 2`},
 		{"a repository stays", "", "git init -q sub; git -C sub -c user.name=a -c user.email=a commit -q --allow-empty -m s; echo 2 >a", 1, `test -d sub/.git; test "$(cat a)" = 1`},
 		{
+			"the loop's own files stay", "", "echo x >.ralph; git add .ralph; git commit -qm x; rm .ralph; mkdir .ralph; echo b >.ralph/tasks.db; echo 2 >a", 1,
+			`test "$(cat .ralph/tasks.db a)" = "$(printf 'b\n1')"; rm -r .ralph; git checkout -q .ralph`,
+		},
+		{
 			"a conflict", "", "git checkout -qb o; echo 2 >a; git commit -qam o; git checkout -q main; echo 3 >a; git commit -qam t; ! git merge -q o", 1,
 			`git show $R:a | grep -q '<<<<'; test "$(cat a)" = 3; test ! -e .git/MERGE_HEAD`,
 		},
