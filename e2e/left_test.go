@@ -76,7 +76,7 @@ func TestSecretScanOfAFollowedLoop(t *testing.T) {
 	w.killed(t, "--cred-scan", "build", "-n", "1")
 	follow := start(t, w.docker("ralph", "logs", "-f"))
 	w.inside(t, "touch", "/tmp/go").expect(t, 0)
-	res := follow.wait(t).expect(t, 0)
+	res := follow.wait(t).expect(t, 14)
 	for _, res := range []result{res, w.ralph(t, "task", "list"), w.ralph(t, "clean", "--force").expect(t, 1)} {
 		assert.Check(t, is.Contains(res.stderr, "deploy.env:1: aws-access-token"))
 		assert.Check(t, is.Contains(res.stderr, "Hint: they are in the sandbox only: fetch them as they are with"))

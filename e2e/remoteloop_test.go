@@ -226,6 +226,7 @@ func TestRemoteTransferContinues(t *testing.T) {
 	link := w.connectTLS(t)
 	w.useDefaults()
 	w.plan(t, task{ID: "a", Title: "A", Steps: []string{ticking("1", "a.txt")}})
+	w.ok(t, "shell", "--", "true") // the engine has the proxy's image
 	random := make([]byte, 24<<20)
 	_, _ = rand.Read(random)
 	assert.NilError(t, os.WriteFile(filepath.Join(w.repo, "large"), random, 0o644))
