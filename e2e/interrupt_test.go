@@ -137,9 +137,7 @@ func TestInterruptedLoopIsResumable(t *testing.T) {
 // that several tests can use them in one repository.
 func (w *world) ignoreMarkers(t *testing.T) {
 	t.Helper()
-	w.write(t, filepath.Join(w.repo, ".gitignore"), "/begun\n/go\n/signals\n")
-	w.git(t, "add", "-A")
-	w.git(t, "commit", "-qm", "ignore")
+	w.ignore(t, "/begun", "/go", "/signals")
 }
 
 // replan opens a task again that is done, and removes the files by which it

@@ -143,7 +143,7 @@ func TestPlanCreatesTasksFromSpecs(t *testing.T) {
 
 		out := w.ok(t, "plan")
 
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"greeting/01": "open", "greeting/02": "open"})
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"greeting/01": "open", "greeting/02": "waiting"})
 		show := w.ok(t, "task", "show", "greeting/02")
 		assert.Check(t, is.Contains(show, "Spec:        greeting.md"))
 		assert.Check(t, is.Contains(show, "greeting/01 (open)"))

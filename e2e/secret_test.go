@@ -196,6 +196,7 @@ func (w *world) withClaude(t *testing.T, program string) []string {
 
 func TestMicroVMSecretsAreInNoCommandLineOrFile(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
+		w.ignore(t, "lengths")
 		secrets := map[string]string{}
 		for _, name := range []string{"ANTHROPIC_API_KEY", "MY_TOKEN", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
 			secrets[name] = "do-not-show-" + strings.ToLower(name) + "-of-" + filepath.Base(w.slug)
@@ -332,6 +333,7 @@ CLAUDE_CODE_USE_BEDROCK=1
 func TestRepositoryCannotEnableBedrock(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.installAWS(t)
+		w.ignore(t, "env")
 		w.write(t, filepath.Join(w.repo, ".claude", "settings.json"), `{"env": {"CLAUDE_CODE_USE_BEDROCK": "1"}}`)
 		w.chown(t, w.repo)
 		build := append(w.withClaude(t, claudeRunning(`env | grep '^AWS_' >env; true`)), "build", "-n", "1")

@@ -138,6 +138,14 @@ func (w *world) setUp(t *testing.T) {
 	}
 }
 
+// ignore commits patterns of ignored files: what a run does not commit is set aside when it ends.
+func (w *world) ignore(t *testing.T, patterns ...string) {
+	t.Helper()
+	w.write(t, filepath.Join(w.repo, ".gitignore"), strings.Join(patterns, "\n")+"\n")
+	w.git(t, "add", ".gitignore")
+	w.git(t, "commit", "-qm", "ignore")
+}
+
 // configureUser writes the user's configuration: the shell agent, and more.
 // Docker sandbox builds no image on a base.
 func (w *world) configureUser(t *testing.T, more string) {
