@@ -26,6 +26,8 @@ type Git struct {
 	Program string // looked up in PATH if it is a name
 	Dir     string
 	Environ []string
+	// Known is the configuration if it has been read; nil if not.
+	Known Config
 	// Config are further settings, each NAME=VALUE.
 	Config []string
 	// Protocols are those of a fetch, separated by colons; empty for none.

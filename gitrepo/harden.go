@@ -94,6 +94,9 @@ func (g Git) named(ctx context.Context, global []string, command string) (settin
 	if inert(command) {
 		return nil, nil
 	}
+	if g.Known != nil {
+		return g.Known.filtersAndHooks(), nil
+	}
 	out, err := g.Run(ctx, append(slices.Clone(global), "config", "--null", "--name-only", "--get-regexp", `^(filter|hook)\.`)...)
 	if SaysNo(err) {
 		return nil, nil
@@ -101,13 +104,33 @@ func (g Git) named(ctx context.Context, global []string, command string) (settin
 	if err != nil {
 		return nil, fmt.Errorf("reading git's configuration: %w", err)
 	}
-	seen := map[string]bool{}
+	var names []string
 	for key := range strings.SplitSeq(out, "\x00") {
-		i := strings.LastIndex(key, ".")
-		if i < 0 || seen[key[:i]] {
+		if i := strings.LastIndex(key, "."); i >= 0 {
+			names = append(names, key[:i])
+		}
+	}
+	return switchedOff(names), nil
+}
+
+// filtersAndHooks returns settings that switch off those of a configuration.
+func (c Config) filtersAndHooks() [][2]string {
+	var names []string
+	for _, s := range c {
+		if s.Section == "filter" || s.Section == "hook" {
+			names = append(names, s.Section+"."+s.Sub)
+		}
+	}
+	return switchedOff(names)
+}
+
+// switchedOff returns settings that switch off filters and hooks by their names, such as "filter.lfs".
+func switchedOff(names []string) (settings [][2]string) {
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
 			continue
 		}
-		name := key[:i]
 		seen[name] = true
 		if strings.HasPrefix(name, "filter.") {
 			settings = append(settings, [2]string{name + ".clean"}, [2]string{name + ".smudge"}, [2]string{name + ".process"}, [2]string{name + ".required", "false"})
@@ -115,7 +138,7 @@ func (g Git) named(ctx context.Context, global []string, command string) (settin
 			settings = append(settings, [2]string{name + ".enabled", "false"})
 		}
 	}
-	return settings, nil
+	return settings
 }
 
 // overrides returns variables with settings, after those that an environment has. Unlike

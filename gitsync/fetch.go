@@ -19,7 +19,9 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 		return Result{}, err
 	}
 	defer unlock()
-	r.git = r.git.Reload()
+	if r.git, err = r.git.Reload(ctx); err != nil {
+		return Result{}, err
+	}
 	res, err := r.fetch(ctx, &st, sh, nil)
 	if err == nil {
 		err = r.setReported(&st)
@@ -46,7 +48,9 @@ func (r *Repo) Follow(ctx context.Context, sh Shell, final string, ended bool) (
 		return Result{}, "", err
 	}
 	defer unlock()
-	r.git = r.git.Reload()
+	if r.git, err = r.git.Reload(ctx); err != nil {
+		return Result{}, "", err
+	}
 	synced := st.Synced
 	res, err = r.fetch(ctx, &st, sh, func(last string) (string, error) {
 		if tip = last; ended {

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
-	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Result is what a sync has changed in the user's repository.

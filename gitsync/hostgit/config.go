@@ -16,16 +16,17 @@ import (
 // Config returns git's configuration, including that of the system and included files:
 // the known one, or else it is read.
 func (g Git) Config(ctx context.Context) (gitrepo.Config, error) {
-	if g.known != nil {
-		return g.known, nil
+	if g.Known != nil {
+		return g.Known, nil
 	}
 	return g.With("GIT_CONFIG_NOSYSTEM=0").ReadConfig(ctx)
 }
 
-// Reload returns a Git that reads the configuration again.
-func (g Git) Reload() Git {
-	g.known = nil
-	return g
+// Reload returns a Git for which the configuration is read again.
+func (g Git) Reload(ctx context.Context) (_ Git, err error) {
+	g.Known = nil
+	g.Known, err = g.Config(ctx)
+	return g, err
 }
 
 // filterName are the names of filters that can be in a pathspec.

@@ -34,8 +34,6 @@ type Git struct {
 	Timeout time.Duration
 	// Owner is the user that owns the repository.
 	Owner Owner
-
-	known gitrepo.Config // nil if it has to be read
 }
 
 // New finds git for the repository of a worktree, whose configuration is taken as known.
@@ -44,7 +42,7 @@ func New(wt gitrepo.Worktree) (Git, error) {
 	if err != nil {
 		return Git{}, err
 	}
-	program.Environ, program.Config = environ(os.Environ()), hardened()
+	program.Environ, program.Config, program.Known = environ(os.Environ()), hardened(), wt.Config.FromFiles()
 	for name, value := range map[string]string{
 		"GIT_DIR": wt.GitDir, "GIT_WORK_TREE": wt.GitDir, "GIT_LITERAL_PATHSPECS": "1",
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
@@ -52,7 +50,7 @@ func New(wt gitrepo.Worktree) (Git, error) {
 	} {
 		program.Environ = append(program.Environ, name+"="+value)
 	}
-	g := Git{Git: program, Root: wt.Root, GitDir: wt.GitDir, CommonDir: wt.CommonDir, Timeout: worktreeTimeout, Owner: ownerOf(wt.GitDir), known: wt.Config.FromFiles()}
+	g := Git{Git: program, Root: wt.Root, GitDir: wt.GitDir, CommonDir: wt.CommonDir, Timeout: worktreeTimeout, Owner: ownerOf(wt.GitDir)}
 	return g.WithLock(nil), nil
 }
 

@@ -91,7 +91,9 @@ func (w Watched) hashes(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	if w.direct { // the agent can have changed the path of hooks
-		g = g.Reload()
+		if g, err = g.Reload(ctx); err != nil {
+			return nil, err
+		}
 	}
 	all, err := g.Hooks(ctx)
 	if err == nil && w.direct {
