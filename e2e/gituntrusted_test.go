@@ -43,6 +43,7 @@ touch .git/objects/x && ls -d /opt/ralph-git/host && ! touch /opt/ralph-git/host
 git -c core.hooksPath=/dev/null -c core.fsmonitor=false branch 'odd$(touch${IFS}MARK)' || exit 93
 git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/odd$(printf '\343\200\200')x" HEAD
 `, "MARK", marker)
+		w.ignore(t, "plant.log", ".gitattributes")
 		w.write(t, filepath.Join(w.repo, "plant.sh"), plant)
 		w.git(t, "add", "plant.sh")
 		w.git(t, "commit", "-qm", "plant")

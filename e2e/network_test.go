@@ -180,6 +180,7 @@ func TestOpenNetworkPolicyInRalphTomlNeedsApproval(t *testing.T) {
 // repository may choose.
 func TestBlockedHostsAreInTheNextPrompt(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
+		w.ignore(t, "prompt*")
 		w.configureUser(t, "[agents.mine]\ncommand = [\"sh\", \"try.sh\", \"{prompt_file}\"]\n")
 		w.write(t, filepath.Join(w.repo, "try.sh"), `n=$(ls | grep -c ^prompt); cp "$1" "prompt$n"
 case $n in

@@ -299,6 +299,7 @@ func (w *world) installAWS(t *testing.T) string {
 func TestBedrockCredentialsAreRefreshedForEachCommand(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		aws := w.installAWS(t)
+		w.ignore(t, "env")
 		flags := w.withClaude(t, claudeRunning(`env | grep -E '^(AWS_|CLAUDE_CODE_USE_BEDROCK|ANTHROPIC_API_KEY)' | sort >env`))
 		build := append(flags, "build", "-n", "1")
 		w.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
