@@ -250,7 +250,7 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 			"cd tool && echo a >f && git add f && git commit -q -m f && echo b >f && echo '* filter=x' >.git/info/attributes",
 			"cd tool && for kind in clean smudge process; do git config filter.x.$kind 'touch " + filepath.Join(w.dir, "ran") + "; false'; done",
 		}})
-		w.ok(t, "build")
+		w.ralph(t, "build").expect(t, 14)
 		before := len(w.containers(t))
 		tool := w.inDirectory(filepath.Join(w.repo, "tool"))
 		const unapproved = " is not approved (it is inside the repository "

@@ -42,7 +42,7 @@ func (r *Repo) Check(ctx context.Context) error {
 		return err
 	}
 	if branch == "" {
-		return hint.Wrap(gitrepo.ErrDetached, "or set sandbox.git to %q", "direct")
+		return hint.Wrap(gitrepo.ErrDetached, "set sandbox.git to %q", "direct")
 	}
 	return r.check(ctx, true)
 }
