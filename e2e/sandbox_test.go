@@ -108,7 +108,7 @@ func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 		build.wait(t).expect(t, 130)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 
-		assert.NilError(t, os.Remove(w.pathInside(t, "begun")))
+		assert.NilError(t, os.RemoveAll(w.pathInside(t, "begun")))
 		build = start(t, w.docker("ralph", "build"))
 		waitForFile(t, w.pathInside(t, "begun"))
 		build.signalGroup(syscall.SIGKILL)

@@ -325,7 +325,7 @@ func TestInvalidListings(t *testing.T) {
 		{id + " HEAD refs/heads/main\n\nnonsense\n", "not a bundle"},
 		{id + " HEAD refs/heads/main\n\n# v3 git bundle\n@filter=blob:none\n\n", "unexpected line"},
 		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\n", "no pack"},
-		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\nPACKxxxxxxxxxxxxxx", "git index-pack: "},
+		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\nPACKxxxxxxxxxxxxxx", "invalid pack: "},
 		{strings.Repeat("x", 9<<20), "bytes of names"},
 	} {
 		_, err := w.repo.Fetch(t.Context(), func(_ context.Context, _ string, _ []string, _ io.Reader, stdout io.Writer) error {
