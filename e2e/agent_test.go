@@ -32,6 +32,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":2,"total
 
 func TestClaudeGetsItsConfiguredArguments(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
+		w.ignore(t, "args", "skill")
 		flags := []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", recordingClaude)}
 		w.ok(t, append(flags, "task", "create", "a", "Title")...)
 

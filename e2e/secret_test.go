@@ -63,6 +63,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"total
 func TestModelKeyIsOnlyInTheAgentsEnvironment(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		const key = "sk-ant-e2e-0123456789abcdef-do-not-show"
+		w.ignore(t, "begun", "go", "key")
 		image := w.imageWith(t, "/usr/local/bin/claude", fakeClaude)
 		w.setenv("ANTHROPIC_API_KEY", key)
 		flags := []string{"ralph", "--agent", "claude", "--image", image}
