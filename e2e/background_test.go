@@ -141,7 +141,7 @@ func TestBackgroundLoopConfirmsBeforeItDetaches(t *testing.T) {
 
 func TestAttachAndDetachAgain(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
-		w.ignore(t, "signals")
+		w.ignoreMarkers(t)
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
 		waitForFile(t, w.pathInside(t, "begun"))
