@@ -83,3 +83,13 @@ func sources(t *testing.T) []string {
 	}))
 	return all
 }
+
+// TestMergesAreComplete checks that no conflict is left in what users read.
+func TestMergesAreComplete(t *testing.T) {
+	help, err := filepath.Glob("../wire/help/*.txt")
+	assert.NilError(t, err)
+	assert.Assert(t, len(help) > 0)
+	for _, file := range append(pages(t), help...) {
+		assert.Check(t, !regexp.MustCompile("(?m)^(<{7}|>{7}) ").MatchString(read(t, file)), file)
+	}
+}
