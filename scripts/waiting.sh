@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command that takes long without output: says what it does, and every ten seconds that it still does.
+# Runs a slow command that prints nothing: reports what it does, and every ten seconds that it is still running.
 #
 #   scripts/waiting.sh "compiling docker-ralph" COMMAND [ARGUMENT ...]
 set -euo pipefail
