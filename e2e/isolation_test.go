@@ -130,6 +130,7 @@ func endTheirSandbox() []string { return []string{"fork-bomb", "memory-is-limite
 // The same attempts where the kernel is not the machine's, on the engine that
 // has gVisor.
 func TestAbuseOnGVisor(t *testing.T) {
+	onlyInMatrix(t)
 	t.Parallel()
 	probes, err := abuse.Probes()
 	assert.NilError(t, err)
