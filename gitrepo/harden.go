@@ -81,7 +81,7 @@ func subcommand(args []string) int {
 // inert reports whether a command runs neither filters nor hooks.
 func inert(command string) bool {
 	switch command {
-	case "config", "rev-parse", "check-ref-format", "for-each-ref", "show-ref", "symbolic-ref", "rev-list", "merge-base",
+	case "config", "rev-parse", "check-ref-format", "check-attr", "for-each-ref", "show-ref", "symbolic-ref", "rev-list", "merge-base",
 		"log", "diff-tree", "cat-file", "remote", "credential", "index-pack", "unpack-objects", "pack-objects", "init":
 		return true
 	}

@@ -306,7 +306,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		Head: head, Count: countCommits, Committed: isCommitted, Clone: clone,
 	}
 	worktree := leftover.Worktree(s.top)
-	lo.Uncommitted = worktree.Changed
+	lo.Uncommitted = worktree.State
 	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
 	if s.backlog != nil {
 		lo.Backlog = s.backlog

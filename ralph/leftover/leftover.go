@@ -26,11 +26,23 @@ const stateFolder = ".ralph"
 // Worktree is the root of a worktree.
 type Worktree string
 
-// Changed lists the paths of the files with uncommitted changes. A repository in a
-// subdirectory, which cannot be committed, ends with a slash.
-func (w Worktree) Changed(ctx context.Context) ([]string, error) {
+// State is what a worktree has before a run: it is the user's.
+type State struct {
+	// Files are the paths with uncommitted changes. A repository in a subdirectory, which cannot be
+	// committed, ends with a slash.
+	Files []string
+	// Operations are the merge and the like that are in progress.
+	Operations []string
+}
+
+// State returns the state of the worktree.
+func (w Worktree) State(ctx context.Context) (State, error) {
 	changes, err := w.changes(ctx)
-	return slices.Sorted(maps.Keys(changes)), err
+	if err != nil {
+		return State{}, err
+	}
+	operations, err := w.operations(ctx)
+	return State{slices.Sorted(maps.Keys(changes)), operations}, err
 }
 
 // changes returns by path whether a file has been deleted.
@@ -42,10 +54,20 @@ func (w Worktree) changes(ctx context.Context) (map[string]bool, error) {
 	deleted := map[string]bool{}
 	for entry := range strings.SplitSeq(out, "\x00") {
 		if len(entry) > 3 { // a file that only the index lacks comes again, as untracked
-			deleted[entry[3:]] = entry[1] == 'D' || entry[:2] == "D "
+			deleted[entry[3:]] = w.deleted(entry[:2], entry[3:])
 		}
 	}
 	return deleted, nil
+}
+
+// deleted reports whether a file with that state has been deleted. In a conflict, the state says what
+// each side did, and git leaves the version of one of them.
+func (w Worktree) deleted(state, path string) bool {
+	if strings.Contains(state, "U") || state == "AA" || state == "DD" {
+		_, err := os.Lstat(filepath.Join(string(w), path))
+		return err != nil
+	}
+	return state[1] == 'D' || state == "D "
 }
 
 // Saved are uncommitted changes that were set aside.
@@ -54,37 +76,96 @@ type Saved struct {
 	Files int
 }
 
-// SetAside commits the uncommitted changes to a ref of the task and undoes them in the
-// worktree. The files in keep are not touched, nor are those that change meanwhile: they
-// may be the user's. After an error the worktree has all changes.
-func (w Worktree) SetAside(ctx context.Context, task string, keep []string) (Saved, error) {
+// SetAside commits the uncommitted changes to a ref of the task, undoes them in the worktree, and
+// ends the operations in progress. What was there before is not touched, nor are files that change
+// meanwhile: they may be the user's. Files of a filter such as git-crypt's stay, too: without
+// the filter, their content is not what the repository has. After an error the worktree has all
+// changes.
+func (w Worktree) SetAside(ctx context.Context, task string, before State) (Saved, error) {
 	changes, err := w.changes(ctx)
 	if err != nil {
 		return Saved{}, err
 	}
-	for _, path := range keep {
+	for _, path := range before.Files {
 		delete(changes, path)
 	}
 	maps.DeleteFunc(changes, func(path string, _ bool) bool { return strings.HasSuffix(path, "/") })
-	if len(changes) == 0 {
-		return Saved{}, nil
+	if err := w.dropFiltered(ctx, changes); err != nil {
+		return Saved{}, err
 	}
 	saved := Saved{Files: len(changes)}
-	if len(keep) == 0 {
-		w.quit(ctx)
+	if len(changes) > 0 {
+		if saved.Ref, err = w.move(ctx, task, changes); err != nil {
+			return Saved{}, fmt.Errorf("setting uncommitted changes aside: %w", err)
+		}
 	}
-	if saved.Ref, err = w.move(ctx, task, changes); err != nil {
-		return Saved{}, fmt.Errorf("setting uncommitted changes aside: %w", err)
-	}
-	return saved, nil
+	return saved, w.quit(ctx, before.Operations)
 }
 
-// quit ends a merge or the like that a run has not completed: its files stay, and the next
-// commit is an ordinary one.
-func (w Worktree) quit(ctx context.Context) {
-	for _, operation := range []string{"merge", "cherry-pick", "revert", "rebase", "am"} {
-		_, _ = w.git(ctx, nil, "", operation, "--quit") // fails if none is in progress
+// dropFiltered removes the files from changes that a configured filter changes on commit.
+func (w Worktree) dropFiltered(ctx context.Context, changes map[string]bool) error {
+	names, err := w.git(ctx, nil, "", "config", "--null", "--name-only", "--get-regexp", `^filter\.`)
+	if gitrepo.SaysNo(err) || len(changes) == 0 {
+		return nil
 	}
+	if err != nil {
+		return fmt.Errorf("listing git's filters: %w", err)
+	}
+	paths := strings.Join(slices.Collect(maps.Keys(changes)), "\x00") + "\x00"
+	out, err := w.git(ctx, nil, paths, "check-attr", "-z", "--stdin", "filter")
+	if err != nil {
+		return fmt.Errorf("reading the attributes of uncommitted files: %w", err)
+	}
+	fields := strings.Split(out, "\x00") // path, attribute and value of each
+	for i := 0; i+2 < len(fields); i += 3 {
+		if strings.Contains("\x00"+names, "\x00filter."+fields[i+2]+".") {
+			delete(changes, fields[i])
+		}
+	}
+	return nil
+}
+
+// operationFiles are what a git directory has during an operation, whose command has the option --quit.
+var operationFiles = []struct{ operation, file string }{
+	{"merge", "MERGE_HEAD"},
+	{"cherry-pick", "CHERRY_PICK_HEAD"},
+	{"cherry-pick", "sequencer"}, // between two commits
+	{"revert", "REVERT_HEAD"},
+	{"rebase", "rebase-merge"},
+	{"rebase", "rebase-apply/rebasing"},
+	{"am", "rebase-apply/applying"},
+}
+
+// operations returns those in progress.
+func (w Worktree) operations(ctx context.Context) (found []string, err error) {
+	dir, err := w.git(ctx, nil, "", "rev-parse", "--absolute-git-dir")
+	if err != nil {
+		return nil, fmt.Errorf("looking for a merge in progress: %w", err)
+	}
+	for _, o := range operationFiles {
+		if _, err := os.Lstat(filepath.Join(dir, o.file)); err == nil {
+			found = append(found, o.operation)
+		}
+	}
+	return slices.Compact(found), nil
+}
+
+// quit ends the operations that a run has not completed: their files stay, and the next commit is
+// an ordinary one.
+func (w Worktree) quit(ctx context.Context, keep []string) error {
+	found, err := w.operations(ctx)
+	if err != nil {
+		return err
+	}
+	for _, operation := range found {
+		if slices.Contains(keep, operation) {
+			continue
+		}
+		if _, err := w.git(ctx, nil, "", operation, "--quit"); err != nil {
+			return fmt.Errorf("ending an unfinished %s: %w", operation, err)
+		}
+	}
+	return nil
 }
 
 // move commits the changes to a ref, and checks out what the branch has instead. The index that

@@ -58,6 +58,30 @@ func TestSetAside(t *testing.T) {
 			`git show $R:a | grep -q '<<<<'; test "$(cat a)" = 3; test ! -e .git/MERGE_HEAD`,
 		},
 		{
+			"a conflict beside the user's files", "echo u >mine", "git checkout -qb o; echo 2 >a; git commit -qam o; git checkout -q main; echo 3 >a; git commit -qam t; ! git merge -q o", 1,
+			`test "$(cat a mine)" = "$(printf '3\nu')"; test ! -e .git/MERGE_HEAD`,
+		},
+		{
+			"a conflict with a deleted file", "", "git checkout -qb o; git rm -q a; git commit -qm o; git checkout -q main; echo 3 >a; git commit -qam t; ! git merge -q o; echo 4 >a; echo 2 >b", 2,
+			`test "$(cat a b)" = "$(printf '3\n1')"; test "$(git show $R:a)" = 4; test ! -e .git/MERGE_HEAD`,
+		},
+		{
+			"a completed merge that is not committed", "git checkout -qb o; echo 2 >x; git add x; git commit -qm o; git checkout -q main; echo 3 >a; git commit -qam t", "git merge -q --no-commit o", 1,
+			`test ! -e x; test ! -e .git/MERGE_HEAD`,
+		},
+		{
+			"commits picked in part", "git checkout -qb o; echo 2 >a; git commit -qam o; echo 2 >b; git commit -qam p; git checkout -q main; echo 3 >a; git commit -qam t", "! git cherry-pick main..o 2>/dev/null", 1,
+			`test ! -e .git/sequencer; test ! -e .git/CHERRY_PICK_HEAD`,
+		},
+		{
+			"the user's merge stays", "git checkout -qb o; echo 2 >a; git commit -qam o; git checkout -q main; echo 3 >a; git commit -qam t; ! git merge -q o", "echo 2 >x", 1,
+			`test -e .git/MERGE_HEAD; grep -q '<<<<' a`,
+		},
+		{
+			"the user's patches stay", "echo 2 >a; git commit -qam o; git format-patch -q -1 --stdout >.git/p; git reset -q --hard HEAD~; echo 3 >a; git commit -qam t; ! git am -q .git/p 2>/dev/null", "echo 2 >x", 1,
+			`test -e .git/rebase-apply/applying`,
+		},
+		{
 			"the user's files stay", "echo u >a; echo u >mine; git rm -q --cached b; git add mine", "echo 2 >dir/c; echo 2 >x", 2,
 			`test "$(cat a mine)" = "$(printf 'u\nu')"; git status --porcelain | grep -q '^D  b'; git status --porcelain | grep -q '^A  mine'`,
 		},
@@ -66,10 +90,10 @@ func TestSetAside(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w, sh := repo(t)
 			sh(tc.user + "\n")
-			keep, err := w.Changed(t.Context())
+			before, err := w.State(t.Context())
 			assert.NilError(t, err)
 			sh(tc.run)
-			saved, err := w.SetAside(t.Context(), "auth/02", keep)
+			saved, err := w.SetAside(t.Context(), "auth/02", before)
 			assert.NilError(t, err)
 			assert.Equal(t, saved.Files, tc.files)
 			if tc.files == 0 {
@@ -77,9 +101,9 @@ func TestSetAside(t *testing.T) {
 				return
 			}
 			sh("R=" + saved.Ref + "\n" + tc.check)
-			left, err := w.Changed(t.Context())
+			left, err := w.State(t.Context())
 			assert.NilError(t, err)
-			assert.Equal(t, strings.Join(left, " "), strings.Join(append(keep, repositories(left)...), " "))
+			assert.Equal(t, strings.Join(left.Files, " "), strings.Join(append(before.Files, repositories(left.Files)...), " "))
 			assert.DeepEqual(t, w.List(t.Context()), map[string][]string{"auth/02": {saved.Ref}})
 			assert.Equal(t, sh("ls .git | grep ralph-leftover || :"), "")
 		})
@@ -95,11 +119,22 @@ func repositories(paths []string) (dirs []string) {
 	return dirs
 }
 
+// Without its filter, a file is not what the repository has.
+func TestFilteredFilesAreNotSetAside(t *testing.T) {
+	w, sh := repo(t)
+	sh(`git config filter.x.clean 'tr a-z A-Z'; git config filter.x.smudge 'tr A-Z a-z'; printf 's* filter=x\nb filter=y\n' >.gitattributes; echo one >s; git add .; git commit -qm s`)
+	sh("echo two >s; echo three >s2; echo 2 >a; echo 2 >b") // no filter y is configured
+	saved, err := w.SetAside(t.Context(), "t", State{})
+	assert.NilError(t, err)
+	assert.Equal(t, saved.Files, 2)
+	sh(`test "$(cat s s2 a b)" = "$(printf 'two\nthree\n1\n1')"; test "$(git show ` + saved.Ref + `:s)" = ONE`)
+}
+
 // The next agent can take over what was set aside.
 func TestSetAsideIsApplied(t *testing.T) {
 	w, sh := repo(t)
 	sh("echo 2 >a; echo n >x; rm b")
-	saved, err := w.SetAside(t.Context(), "t", nil)
+	saved, err := w.SetAside(t.Context(), "t", State{})
 	assert.NilError(t, err)
 	sh("echo 2 >dir/c; git commit -qam other; git cherry-pick --no-commit " + saved.Ref)
 	sh(`test "$(cat a x dir/c)" = "$(printf '2\nn\n2')"; test ! -e b`)
@@ -109,10 +144,10 @@ func TestSetAsideIsApplied(t *testing.T) {
 func TestSetAsideWithoutCommits(t *testing.T) {
 	w, sh := repo(t)
 	sh("git checkout -q --orphan fresh; git rm -rqf .; echo u >mine")
-	keep, err := w.Changed(t.Context())
+	before, err := w.State(t.Context())
 	assert.NilError(t, err)
 	sh("echo 1 >x; git add x")
-	saved, err := w.SetAside(t.Context(), "t", keep)
+	saved, err := w.SetAside(t.Context(), "t", before)
 	assert.NilError(t, err)
 	sh(`test ! -e x; test -e mine; test "$(git status --porcelain)" = "?? mine"; git show ` + saved.Ref + ":x")
 }
@@ -122,7 +157,7 @@ func TestSetAsideFailsWithoutLoss(t *testing.T) {
 	w, sh := repo(t)
 	sh("rm a; mkdir a; echo u >a/mine")
 	sh("echo 2 >a/x; echo 2 >b")
-	_, err := w.SetAside(t.Context(), "t", []string{"a/mine"})
+	_, err := w.SetAside(t.Context(), "t", State{Files: []string{"a/mine"}})
 	assert.ErrorContains(t, err, "setting uncommitted changes aside: git read-tree: ")
 	sh(`test "$(cat a/mine a/x b)" = "$(printf 'u\n2\n2')"`)
 }

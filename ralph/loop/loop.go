@@ -52,14 +52,14 @@ type Options struct {
 	// Head returns the worktree's commit, or "". Count counts the commits between two.
 	Head  func(context.Context) string
 	Count func(ctx context.Context, from, to string) int
-	// Committed reports whether the branch contains a commit; Uncommitted lists the
-	// uncommitted changes. Both may be nil.
+	// Committed reports whether the branch contains a commit; Uncommitted returns the
+	// uncommitted state of the worktree. Both may be nil.
 	Committed   func(ctx context.Context, commit string) bool
-	Uncommitted func(context.Context) ([]string, error)
-	// SetAside moves the uncommitted changes, except for those in keep, from the worktree
+	Uncommitted func(context.Context) (leftover.State, error)
+	// SetAside moves the uncommitted changes that were not there before from the worktree
 	// to a ref of a task; Leftovers lists such refs by task, newest first. Both are nil if
 	// the loop must not change the worktree.
-	SetAside  func(ctx context.Context, task string, keep []string) (leftover.Saved, error)
+	SetAside  func(ctx context.Context, task string, before leftover.State) (leftover.Saved, error)
 	Leftovers func(context.Context) map[string][]string
 	// OtherSession returns the command of another session in the sandbox, which works on
 	// the same files, or "". It may be nil.

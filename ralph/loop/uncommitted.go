@@ -14,7 +14,7 @@ import (
 
 // changes are the uncommitted changes before a run.
 type changes struct {
-	files []string
+	leftover.State
 	known bool
 }
 
@@ -22,11 +22,11 @@ func (l *loop) uncommitted(ctx context.Context) changes {
 	if l.Uncommitted == nil || l.Backlog == nil {
 		return changes{}
 	}
-	files, err := l.Uncommitted(ctx)
+	state, err := l.Uncommitted(ctx)
 	if err != nil {
 		l.warnOnce("uncommitted", "%s", err)
 	}
-	return changes{files, err == nil}
+	return changes{state, err == nil}
 }
 
 // setAside keeps what a run has left uncommitted out of the checks and of the commits of
@@ -41,7 +41,7 @@ func (l *loop) setAside(ctx context.Context, it *iteration, before changes) {
 		return
 	}
 	var err error
-	if it.aside, err = l.SetAside(ctx, l.workedOn(ctx, it), before.files); err != nil {
+	if it.aside, err = l.SetAside(ctx, l.workedOn(ctx, it), before.State); err != nil {
 		l.warnf("%s; the next run starts with them", err)
 		return
 	}
@@ -107,7 +107,7 @@ func (l *loop) warnUncommitted(ctx context.Context, it *iteration, before change
 	}
 	left := it.aside.Files
 	if it.aside == (leftover.Saved{}) {
-		left = len(slices.DeleteFunc(l.uncommitted(ctx).files, func(file string) bool { return slices.Contains(before.files, file) }))
+		left = len(slices.DeleteFunc(l.uncommitted(ctx).Files, func(file string) bool { return slices.Contains(before.Files, file) }))
 	}
 	if left > 0 {
 		l.warnf("%s done, but %s not committed", strings.Join(it.finished, ", "), count(left, "change"))

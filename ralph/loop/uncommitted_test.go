@@ -21,18 +21,18 @@ type aside struct {
 	refs map[string][]string
 }
 
-func (a *aside) changed(context.Context) (files []string, _ error) {
+func (a *aside) state(context.Context) (state leftover.State, _ error) {
 	entries, err := os.ReadDir(a.dir)
 	for _, e := range entries {
-		files = append(files, e.Name())
+		state.Files = append(state.Files, e.Name())
 	}
-	return files, err
+	return state, err
 }
 
-func (a *aside) set(ctx context.Context, task string, keep []string) (saved leftover.Saved, _ error) {
-	files, err := a.changed(ctx)
-	for _, file := range files {
-		if slices.Contains(keep, file) {
+func (a *aside) set(ctx context.Context, task string, before leftover.State) (saved leftover.Saved, _ error) {
+	state, err := a.state(ctx)
+	for _, file := range state.Files {
+		if slices.Contains(before.Files, file) {
 			continue
 		}
 		if err := os.Remove(filepath.Join(a.dir, file)); err != nil {
@@ -54,7 +54,7 @@ func newAsideLoop(t *testing.T, program string, b *fileBacklog) (*testLoop, *asi
 	tr, notes := newFileLoop(t, "", b), &[]string{}
 	tr.Agent = noteAgent{script("cd " + tr.Dir + "; " + program), notes}
 	a := &aside{tr.Dir, map[string][]string{}}
-	tr.Uncommitted, tr.SetAside, tr.Leftovers = a.changed, a.set, a.list
+	tr.Uncommitted, tr.SetAside, tr.Leftovers = a.state, a.set, a.list
 	assert.NilError(t, os.WriteFile(filepath.Join(tr.Dir, "mine"), nil, 0o600))
 	return tr, a, notes
 }
@@ -111,11 +111,11 @@ func TestSetAsideOnlyWhatIsTheRuns(t *testing.T) {
 			`Warning: uncommitted changes are not set aside while "ralph shell" runs in this sandbox`,
 		},
 		{"unknown before", func(o *Options) {
-			o.Uncommitted = func(context.Context) ([]string, error) { return nil, errors.New("listing: broken") }
+			o.Uncommitted = func(context.Context) (leftover.State, error) { return leftover.State{}, errors.New("listing: broken") }
 		}, "Warning: listing: broken"},
 		{"outside of a sandbox", func(o *Options) { o.SetAside = nil }, ""},
 		{"git fails", func(o *Options) {
-			o.SetAside = func(context.Context, string, []string) (leftover.Saved, error) {
+			o.SetAside = func(context.Context, string, leftover.State) (leftover.Saved, error) {
 				return leftover.Saved{}, errors.New("setting aside: broken")
 			}
 		}, "Warning: setting aside: broken; the next run starts with them"},
