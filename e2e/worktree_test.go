@@ -111,6 +111,30 @@ func TestWorktreeLifecycle(t *testing.T) {
 	})
 }
 
+// A worktree whose removal is refused keeps its sandbox, which has the commits of finished tasks.
+func TestRefusedRemovalReopensNoTask(t *testing.T) {
+	withPrivateGit(t, func(t *testing.T, w *world) {
+		x := w.inWorktree("x")
+		w.ok(t, "worktree", "add", "x")
+		x.plan(
+			t,
+			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}},
+			task{ID: "b", Title: "Add b", Priority: 3, Steps: []string{"touch /tmp/waiting; until [ -e /tmp/go ]; do sleep 0.1; done; echo b > b.txt"}},
+		)
+		x.killed(t, "build")
+		x.git(t, "commit", "-q", "--allow-empty", "-m", "Diverge")
+		x.inside(t, "touch", "/tmp/go").expect(t, 0)
+		x.waitForIdle(t)
+		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "commits of the sandbox that are on no branch"))
+		assert.DeepEqual(t, x.statuses(t), map[string]string{"a": "done", "b": "done"})
+
+		// Without the sandbox, they are to be done again.
+		res = x.ralph(t, "--recreate", "task", "list").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Reopened 2 tasks"))
+	})
+}
+
 // Three worktrees and the main one are at work at once, and each commits to its
 // own branch, also when one of them is stopped.
 func TestWorktreesBuildInParallel(t *testing.T) {

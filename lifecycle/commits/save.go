@@ -49,16 +49,11 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		}
 	}
 	ReportSync(h, res)
-	if err == nil {
-		ReopenUnmerged(ctx, h, driver, sb)
-	}
 	if sb.Clone && err == nil {
 		err = checkLFS(ctx, repo, sh, sb)
 	}
 	if sb.Clone && err == nil {
-		if err = errors.Join(unfetched(ctx, sh, sb, res, lost), logs); err == nil {
-			err = release(ctx, h, driver, repo, sb)
-		}
+		err = errors.Join(unfetched(ctx, sh, sb, res, lost), logs)
 	}
 	return res, lost, err
 }
@@ -106,15 +101,18 @@ func ReleaseClone(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
+	return errors.Join(lastLogs(ctx, h, l.Backend.Driver, sb), releaseTo(ctx, h, l.Backend.Driver, wt, sb))
+}
+
+// releaseTo brings the backlog of a clone back to the worktree; other sandboxes use that of the worktree.
+func releaseTo(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
+	if !sb.Clone {
+		return nil
+	}
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
 		return err
 	}
-	return errors.Join(lastLogs(ctx, h, l.Backend.Driver, sb), release(ctx, h, l.Backend.Driver, repo, sb))
-}
-
-// release brings the backlog of a clone back to the worktree.
-func release(ctx context.Context, h host.Host, driver lifecycle.Driver, repo *gitsync.Repo, sb lifecycle.Sandbox) error {
 	backlog := backlogs.Backlog{Host: h, Sandbox: sb.Name}
 	if host.Missing(sb.Root) {
 		if err := backlog.Retire(ctx, driver, sb); err != nil {
@@ -137,6 +135,9 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 	_, lost, err := fetchAll(ctx, h, l.Backend.Driver, i, wt, l.Sandbox)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return errUnprepared
+	}
+	if err == nil {
+		err = releaseTo(ctx, h, l.Backend.Driver, wt, l.Sandbox)
 	}
 	if lost != nil {
 		h.Report(fmt.Sprintf("Warning: unfetched commits are lost: %v", lost))
@@ -166,11 +167,16 @@ func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i
 		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, because it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
 	}
 	if gitsync.Permanent(err) {
+		ReopenUnmerged(ctx, h, driver, sb)
 		h.Report(fmt.Sprintf("Warning: unfetched commits are lost with the sandbox %s: %v", sb.Name, err))
 		return gitsync.Abandon(h.StateDir, sb.Name)
 	}
 	if err != nil {
 		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
+	}
+	ReopenUnmerged(ctx, h, driver, sb) // before the backlog leaves the sandbox
+	if err := releaseTo(ctx, h, driver, wt, sb); err != nil {
+		return fmt.Errorf("the sandbox %s cannot be removed without losing its backlog: %w", sb.Name, err)
 	}
 	return nil
 }
