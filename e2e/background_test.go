@@ -292,9 +292,9 @@ func TestAttachToALoopInAClone(t *testing.T) {
 		w.ok(t, "--detach", "build")
 		res := w.ralph(t, "logs", "-f").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, " are in its private clone\nHint: follow a background loop with "))
-		back := w.ralph(t, "attach").expect(t, 0)
+		back := w.ralph(t, "attach").expect(t, 14)
 		assert.Check(t, is.Contains(back.stdout, "Mode:   build"))
 		assert.Check(t, is.Contains(back.stdout, "All tasks complete"))
-		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
+		assert.Equal(t, w.loopEnd(t).ExitCode, 14)
 	})
 }

@@ -319,9 +319,10 @@ func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 		w.setenv("RALPH_GIT", "private")
 		before := w.git(t, "rev-parse", "HEAD")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
-		res := w.ralph(t, "build").expect(t, 0)
+		res := w.ralph(t, "build").expect(t, 14)
 		name := w.sandbox(t).Name
 		ref := "refs/ralph/" + name + "/main"
+		assert.Assert(t, is.Contains(res.stderr, "Error: commits of the loop are not on your branch main, but at "+ref+"\n"))
 		assert.Assert(t, is.Contains(res.stderr, `The sandbox has 1 commits that your branch has not: merge them with "git merge `+ref+`"`))
 		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
@@ -342,7 +343,7 @@ func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 		assert.Assert(t, is.Contains(res.stderr, "docker ralph clean --discard-commits "+name))
 		w.ok(t, "task", "delete", "b")
 		w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"true"}})
-		w.ralph(t, "build").expect(t, 0)
+		w.ralph(t, "build").expect(t, 14)
 
 		w.ok(t, "--recreate", "task", "list")
 		assert.Assert(t, w.sandbox(t).ID != "")

@@ -3,7 +3,9 @@ package gitsync
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
@@ -44,6 +46,34 @@ func (r *Repo) recordUnmerged(st *state, res Result, failure error, last bool) e
 		return nil
 	}
 	return r.save(*st)
+}
+
+// NoteFetched records the commits at a ref that a sandbox with a clone of its own serves: they are left out
+// of the user's branch until the user merges them.
+func (r *Repo) NoteFetched(ctx context.Context, branch, ref string) error {
+	r, unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	st, err := r.readState()
+	if err != nil {
+		return err
+	}
+
+	tip, err := r.git.Output(ctx, nil, "rev-parse", "--verify", "-q", ref+"^{commit}")
+	switch {
+	case gitrepo.SaysNo(err): // the sandbox does not have the branch
+		st.Unmerged = nil
+	case err != nil:
+		return fmt.Errorf("reading %s: %w", ref, err)
+	default:
+		st.Unmerged = &Unmerged{
+			Branch: branch, Ref: ref, Commit: strings.TrimSpace(string(tip)), Why: "the sandbox has its own clone, which does not change your branch",
+			Hints: []string{fmt.Sprintf("merge its commits with %q", "git merge "+ref)},
+		}
+	}
+	return r.save(st)
 }
 
 // UnmergedCommits returns what the last sync with a sandbox has left out of the user's branch; nil

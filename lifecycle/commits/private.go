@@ -96,12 +96,15 @@ func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lif
 		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
 	}
 	ref := FetchedRef(sb.Name) + "/" + wt.Scope.Branch
-	n, err := wt.Ahead(ctx, ref)
-	if err != nil || n == 0 {
+	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
+	if err == nil {
+		err = repo.NoteFetched(ctx, wt.Scope.Branch, ref)
+	}
+	if err != nil {
 		return err
 	}
-	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
-	if err != nil {
+	n, err := wt.Ahead(ctx, ref)
+	if err != nil || n == 0 {
 		return err
 	}
 	switch path, err := repo.Submodule(ctx, ref); {

@@ -74,7 +74,7 @@ func TestFailedCreationLeavesNoGitVolume(t *testing.T) {
 		createVolumes(t, d, gitSpec(first))
 		assert.Assert(t, gitsync.Saved(d.StateDir, "sb"), "clean may remove it")
 
-		// Interrupted here: the next creation begins anew.
+		// Interrupted here: the next creation starts from the beginning.
 		createVolumes(t, d, gitSpec(!first))
 		assert.Equal(t, api.volumes[gitVolume("sb")].Labels[labelWorkspace], map[bool]string{true: "clone"}[!first])
 

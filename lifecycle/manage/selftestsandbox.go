@@ -67,6 +67,9 @@ func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) 
 	h.Stdout, h.Stderr = out, &warnings
 	code, err := run.Run(ctx, h, run.Options{Command: args[0], Args: args[1:], Config: &s.cfg})
 	s.interrupted = ctx.Err() != nil
+	if left, is := errors.AsType[*commits.UnmergedError](err); is && left.Err == nil && s.at.Kind != config.DriverContainer {
+		return 0, nil // a private clone never changes the branch
+	}
 	if err != nil || code != 0 {
 		_, _ = out.Write(warnings.Bytes())
 	}
