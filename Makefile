@@ -103,11 +103,13 @@ lint-go:
 	$(AS_BUILT) $(GO) vet ./...
 	PATH="$$(dirname $(GO)):$$PATH" $(AS_BUILT) "$$(scripts/tools.sh golangci-lint)" run ./...
 
-# Nothing is built for other systems: type errors are what changes cause there.
+# Type errors are what changes cause on other systems: go vet compiles the packages of the plugin, and links nothing.
+# The programs in the sandbox, and the tests, are for Linux.
 .PHONY: vet-others
-vet-others: ## go vet for darwin and windows
+vet-others: guests ## go vet of the plugin for darwin and windows
 	@for os in darwin windows; do \
-		echo "go vet for $$os"; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./...; \
+		scripts/waiting.sh "vetting the plugin for $$os" \
+			env CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath" GOOS=$$os $(GO) vet ./cmd/docker-ralph; \
 	done
 
 .PHONY: lint-shell

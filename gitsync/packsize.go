@@ -54,10 +54,8 @@ func packSize(pack io.Reader, idLength int) (objects uint32, total uint64, err e
 		if err == nil && size > maxObjectSize {
 			return objects, total, &sizeError{"an object", size, maxObjectSize}
 		}
-		if err == nil && content == nil {
-			content, err = zlib.NewReader(r)
-		} else if err == nil {
-			err = content.(zlib.Resetter).Reset(r, nil)
+		if err == nil {
+			content, err = nextContent(content, r)
 		}
 		if err != nil {
 			return objects, total, fmt.Errorf("%w: %w", errPack, err)
@@ -84,6 +82,14 @@ func packSize(pack io.Reader, idLength int) (objects uint32, total uint64, err e
 		}
 	}
 	return objects, total, nil
+}
+
+// nextContent returns a reader of the compressed content that follows, which replaces that of the object before.
+func nextContent(last io.ReadCloser, r *bufio.Reader) (io.ReadCloser, error) {
+	if last == nil {
+		return zlib.NewReader(r)
+	}
+	return last, last.(zlib.Resetter).Reset(r, nil)
 }
 
 // objectHeader reads the header of an object, up to its compressed content.

@@ -7,5 +7,6 @@ set -euo pipefail
 what=$1
 printf '%s\n' "$what" >&2
 (while sleep 10 >/dev/null 2>&1; do printf 'still %s (%d s)\n' "$what" "$SECONDS" >&2; done) </dev/null &
-trap "kill $! 2>/dev/null || true" EXIT
+ticker=$!
+trap 'kill "$ticker" 2>/dev/null || true' EXIT
 "${@:2}"
