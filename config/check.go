@@ -65,7 +65,7 @@ func checkChoice(v string, choices ...string) error {
 	return errors.New(choose)
 }
 
-func parseMemory(v string) (int64, error) {
+func parseSize(v string) (int64, error) {
 	n, err := units.RAMInBytes(v)
 	if err != nil {
 		return 0, errors.New("must be a size such as 512m or 8g")

@@ -201,6 +201,8 @@ type Resources struct {
 	CPUs float64
 	// Pids is the greatest number of processes and threads.
 	Pids int64
+	// Tmp and Shm are the sizes of /tmp and /dev/shm of a container, in bytes.
+	Tmp, Shm int64
 	// Timeout bounds one run of the agent.
 	Timeout time.Duration
 }

@@ -14,6 +14,8 @@ func limits() map[string]func(Config) float64 {
 		KeyMemory:                func(c Config) float64 { return float64(c.Sandbox.Resources.Memory) },
 		KeyCPUs:                  func(c Config) float64 { return c.Sandbox.Resources.CPUs },
 		"sandbox.resources.pids": func(c Config) float64 { return float64(c.Sandbox.Resources.Pids) },
+		KeyTmp:                   func(c Config) float64 { return float64(c.Sandbox.Resources.Tmp) },
+		KeyShm:                   func(c Config) float64 { return float64(c.Sandbox.Resources.Shm) },
 		keyTimeout:               func(c Config) float64 { return float64(c.Sandbox.Resources.Timeout) },
 
 		"loop.max_duration": func(c Config) float64 { return unlessZero(float64(c.Loop.MaxDuration)) },

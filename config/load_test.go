@@ -39,7 +39,7 @@ func TestLoadDefaults(t *testing.T) {
 		Sandbox: Sandbox{
 			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
-			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: time.Hour},
+			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: time.Hour},
 		},
 		Loop: defaultLoop,
 	})
@@ -83,6 +83,8 @@ memory = "1.5g"
 cpus = "1.25"
 pids = 0x100
 timeout_minutes = 5
+tmp = "2g"
+shm = "1g"
 
 [env]
 pass = [
@@ -102,7 +104,7 @@ func TestLoadFile(t *testing.T) {
 		Sandbox: Sandbox{
 			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, Workspace: WorkspaceClone, GitToken: GitTokenRead, Sign: true, Runtime: "runsc", ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
-			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Timeout: 5 * time.Minute},
+			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Tmp: 2 << 30, Shm: 1 << 30, Timeout: 5 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"A", "B_2"}},
 		Image: Image{Base: "debian:13", Network: BuildNetworkNone},
@@ -127,7 +129,7 @@ func TestLoadFile(t *testing.T) {
 			sandbox.read_only = false
 			sandbox.runtime = "runsc"
 			sandbox.network = { policy = "deny", presets = ["agent", "npm"], allowed = ["A.example", "*.b.example:8443"] }
-			sandbox.resources = { memory = "1536m", cpus = 1.25, pids = 256, timeout_minutes = 5 }`},
+			sandbox.resources = { memory = "1536m", cpus = 1.25, pids = 256, tmp = "2g", shm = "1g", timeout_minutes = 5 }`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e, err := Load(Sources{Root: write(t, "ralph.toml", tc.content)})
@@ -153,7 +155,7 @@ func TestLoadOrigins(t *testing.T) {
 		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":27",
 		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
 		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
-		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":33", "env.pass.E": "RALPH_DOCKER_ENV",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":35", "env.pass.E": "RALPH_DOCKER_ENV",
 	} {
 		assert.Equal(t, e.Origins[key].String(), want, key)
 	}
@@ -205,7 +207,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 		Sandbox: Sandbox{
 			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, Workspace: WorkspaceLive, GitToken: GitTokenWrite, Sign: true, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
-			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Timeout: 2 * time.Minute},
+			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Tmp: 3 << 30, Shm: 128 << 20, Timeout: 2 * time.Minute},
 		},
 		Env:   Env{Pass: []string{"LD_PRELOAD", "B"}},
 		Image: Image{Base: "b", Network: BuildNetworkNone},
@@ -213,13 +215,13 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	}
 	e, err := Load(Sources{Getenv: env(map[string]string{
 		"RALPH_AGENT": "shell", "RALPH_MODEL": "m", "RALPH_DRIVER": "docker-sandbox", "RALPH_IMAGE": "i", "RALPH_BASE": "b", "RALPH_IMAGE_NETWORK": "none",
-		"RALPH_MEMORY": "1g", "RALPH_CPUS": "0.5", "RALPH_PIDS": "1024", "RALPH_TIMEOUT_MINUTES": "2", "RALPH_PERMISSIONS": "ask",
+		"RALPH_MEMORY": "1g", "RALPH_CPUS": "0.5", "RALPH_PIDS": "1024", "RALPH_TMP": "3g", "RALPH_SHM": "128m", "RALPH_TIMEOUT_MINUTES": "2", "RALPH_PERMISSIONS": "ask",
 		"RALPH_WORKSPACE": "live", "RALPH_GIT_TOKEN": "write", "RALPH_SIGN": "true", "RALPH_DOCKER_ENV": "LD_PRELOAD, B",
 	})})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, e.Config, want)
 
-	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask", "RALPH_IMAGE_NETWORK": "none"}), Overrides: Overrides{
+	e, err = Load(Sources{Getenv: env(map[string]string{"RALPH_PERMISSIONS": "ask", "RALPH_IMAGE_NETWORK": "none", "RALPH_TMP": "3g", "RALPH_SHM": "128m"}), Overrides: Overrides{
 		Agent: ptr("shell"), Model: ptr("m"), Driver: ptr("docker-sandbox"), Image: ptr("i"), Base: ptr("b"),
 		Memory: ptr("1g"), CPUs: ptr("0.5"), Timeout: ptr(2 * time.Minute), Env: []string{"LD_PRELOAD", "B"},
 		Workspace: ptr("live"), GitToken: ptr("write"), Sign: ptr("true"),

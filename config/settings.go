@@ -83,6 +83,9 @@ const (
 	// KeyMemory and KeyCPUs are the keys of limits that not every driver has.
 	KeyMemory = "sandbox.resources.memory"
 	KeyCPUs   = "sandbox.resources.cpus"
+	// KeyTmp and KeyShm are the keys of sizes of a container.
+	KeyTmp = "sandbox.resources.tmp"
+	KeyShm = "sandbox.resources.shm"
 	// KeyChecks is the key of the checks.
 	KeyChecks = "checks.commands"
 )
@@ -110,6 +113,14 @@ func boolSetting(key, env string, field func(*Config) *bool) setting {
 	}}
 }
 
+// sizeSetting is a setting with a size in bytes, such as "8g".
+func sizeSetting(key, env string, field func(*Config) *int64) setting {
+	return setting{key: key, form: stringForm, env: env, set: func(c *Config, v string, _ OriginKind) (err error) {
+		*field(c), err = parseSize(v)
+		return err
+	}}
+}
+
 // imageSetting is a setting with the name of an image, which an [ImageChecker] checks.
 func imageSetting(key, env, alias string, field func(*Config) *string, check func(ImageChecker, string) error) setting {
 	s := stringSetting(key, env, field, func(string) error { return nil })
@@ -133,10 +144,9 @@ func mainSettings() []setting {
 		stringSetting(keyGit, "RALPH_GIT", func(c *Config) *string { return &c.Sandbox.Git }, among(GitDirect, GitPrivate)),
 		stringSetting(KeyWorkspace, "RALPH_WORKSPACE", func(c *Config) *string { return &c.Sandbox.Workspace }, among(WorkspaceAuto, WorkspaceLive, WorkspaceClone)),
 		boolSetting("sandbox.reuse_container", "", func(c *Config) *bool { return &c.Sandbox.Reuse }),
-		{key: KeyMemory, form: stringForm, env: "RALPH_MEMORY", set: func(c *Config, v string, _ OriginKind) (err error) {
-			c.Sandbox.Resources.Memory, err = parseMemory(v)
-			return err
-		}},
+		sizeSetting(KeyMemory, "RALPH_MEMORY", func(c *Config) *int64 { return &c.Sandbox.Resources.Memory }),
+		sizeSetting(KeyTmp, "RALPH_TMP", func(c *Config) *int64 { return &c.Sandbox.Resources.Tmp }),
+		sizeSetting(KeyShm, "RALPH_SHM", func(c *Config) *int64 { return &c.Sandbox.Resources.Shm }),
 		{key: KeyCPUs, form: floatForm, env: "RALPH_CPUS", set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Sandbox.Resources.CPUs, err = parseCPUs(v)
 			return err
@@ -210,6 +220,12 @@ func addPassedName(c *Config, v string, from OriginKind) error {
 	return nil
 }
 
+// DefaultTmp and DefaultShm are the default sizes of /tmp and /dev/shm, in bytes.
+const (
+	DefaultTmp = 1 << 30
+	DefaultShm = 64 << 20 // the engine's own default
+)
+
 // defaults returns the built-in configuration.
 func defaults() Config {
 	return Config{
@@ -220,7 +236,7 @@ func defaults() Config {
 			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
 			ShadowModules: ShadowAuto,
 			Network:       Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
-			Resources:     Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Timeout: 60 * time.Minute},
+			Resources:     Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: 60 * time.Minute},
 		},
 	}
 }

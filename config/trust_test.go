@@ -54,6 +54,8 @@ func TestPrivileged(t *testing.T) {
 				memory = "9g"
 				cpus = 4.5
 				pids = 4000000
+				tmp = "2g"
+				shm = "65m"
 				timeout_minutes = 61
 				[loop]
 				max_failures = 0
@@ -64,13 +66,16 @@ func TestPrivileged(t *testing.T) {
 			"", nil,
 			Overrides{},
 			"loop.grace=2m loop.idle=31 loop.max_failures=0 loop.max_wait=7h loop.stall=0 " +
-				"sandbox.resources.cpus=4.5 sandbox.resources.memory=9g sandbox.resources.pids=4000000 sandbox.resources.timeout_minutes=61",
+				"sandbox.resources.cpus=4.5 sandbox.resources.memory=9g sandbox.resources.pids=4000000 sandbox.resources.shm=65m " +
+				"sandbox.resources.timeout_minutes=61 sandbox.resources.tmp=2g",
 		},
 		{"limits that it lowers, keeps or adds", `
 				[sandbox.resources]
 				memory = "8192m"
 				cpus = 1
 				pids = 64
+				tmp = "1024m"
+				shm = "6m"
 				timeout_minutes = 60
 				[loop]
 				max_duration = "8h"

@@ -92,6 +92,8 @@ type Spec struct {
 	Version   string // version of docker-ralph, recorded with the sandbox
 	Ephemeral bool
 	ReadOnly  bool   // read-only root file system
+	Tmp       int64  // size of a container's /tmp in bytes, with ReadOnly; 0 for the default
+	Shm       int64  // likewise of /dev/shm
 	Runtime   string // OCI runtime, such as "runsc"; empty for the default
 	Egress    Egress
 	// SignDir is the host directory of the signing socket, mounted read-only;

@@ -302,6 +302,7 @@ func TestDifferencesAreNamed(t *testing.T) {
 		{change: func(s *Spec) { s.User.UID = 1 }, conflict: "user from 0:0 to 1:0"},
 		{change: func(s *Spec) { s.Private = true }, conflict: "private git directory from default to on"},
 		{change: func(s *Spec) { s.ReadOnly, s.Runtime = true, "runsc" }, conflict: "read-only root filesystem from default to on, runtime from default to runsc"},
+		{change: func(s *Spec) { s.Tmp, s.Shm = 2<<30, 1<<30 }, conflict: "shm from default to 1GiB, tmp from default to 2GiB"},
 		{change: func(s *Spec) { s.Config, s.Cache, s.MainRoot = "/config", "/src", "/src" }, conflict: "cache from default to on, copy of agent settings from default to on"},
 		{change: func(s *Spec) { s.SignDir = "/sign" }, conflict: "signing from default to /sign"},
 		{change: func(s *Spec) { s.Cache = "/src.git" }, conflict: "cache from default to /src.git"},

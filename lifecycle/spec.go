@@ -44,6 +44,11 @@ func (s Spec) settings() map[string]string {
 			all[name] = "on"
 		}
 	}
+	for name, bytes := range map[string]int64{"tmp": s.Tmp, "shm": s.Shm} {
+		if bytes > 0 {
+			all[name] = units.BytesSize(float64(bytes))
+		}
+	}
 	if s.Clone {
 		all["workspace"] = "clone"
 	}

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,12 +227,13 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		LogConfig:      engine.BoundedLog(),
 		Runtime:        spec.Runtime,
 		ReadonlyRootfs: spec.ReadOnly,
+		ShmSize:        cmp.Or(spec.Shm, config.DefaultShm),
 		Resources:      resources,
 	}
 	if spec.ReadOnly {
 		host.Tmpfs = map[string]string{
 			// The engine's default is noexec, with which go test, cgo and pip fail.
-			"/tmp": "rw,exec,nosuid,nodev,size=1g,mode=1777",
+			"/tmp": fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", cmp.Or(spec.Tmp, config.DefaultTmp)),
 			"/run": "rw,noexec,nosuid,nodev,size=16m,mode=755",
 		}
 	}

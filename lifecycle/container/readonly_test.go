@@ -93,8 +93,9 @@ func TestReadOnlySandbox(t *testing.T) {
 
 		// Another one, for the same user, needs no new image.
 		again := s.NewSpec(t)
-		again.ReadOnly = true
+		again.ReadOnly, again.Tmp, again.Shm = true, 3<<20, 2<<20
 		other := s.UpWith(t, again)
+		assert.Equal(t, sh(t, s.Driver, other, again, "df -k /tmp /dev/shm | awk 'NR>1 {print $2}'"), "3072\n2048\n")
 		second, err := e.Client(t).ContainerInspect(t.Context(), other.ID, client.ContainerInspectOptions{})
 		assert.NilError(t, err)
 		assert.Equal(t, second.Container.Image, res.Container.Image)

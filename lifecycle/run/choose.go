@@ -88,7 +88,7 @@ func atContainer(h host.Host, at *Choice, connected engineOf) (err error) {
 func atDockerSandbox(h host.Host, at *Choice, known bool, cfg config.Effective) error {
 	at.Driver = h.MicroVM(at.Kind, nil)
 	if !known {
-		for _, key := range []string{config.KeyMemory, config.KeyCPUs} {
+		for _, key := range []string{config.KeyMemory, config.KeyCPUs, config.KeyTmp, config.KeyShm} {
 			if from := cfg.Origins[key]; from.Kind != config.FromDefault {
 				h.Report(fmt.Sprintf("Warning: %s has no effect: docker sandbox has no such limit (%s)", key, from))
 			}

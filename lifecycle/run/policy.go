@@ -14,6 +14,17 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
+// setSizes sets the sizes of temporary file systems that differ from the defaults, which
+// sandboxes of earlier versions have. On a writable root file system, /tmp is a directory.
+func setSizes(spec *lifecycle.Spec, r config.Resources) {
+	if spec.ReadOnly && r.Tmp != config.DefaultTmp {
+		spec.Tmp = r.Tmp
+	}
+	if r.Shm != config.DefaultShm {
+		spec.Shm = r.Shm
+	}
+}
+
 // setPolicy completes a spec with the network policy and hardening.
 func setPolicy(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choice) error {
 	policy, err := cfg.Policy()
@@ -23,6 +34,7 @@ func setPolicy(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choic
 	inContainer := at.Kind == config.DriverContainer
 	if inContainer {
 		spec.ReadOnly, spec.Runtime = cfg.Sandbox.ReadOnly, cfg.Sandbox.Runtime
+		setSizes(spec, cfg.Sandbox.Resources)
 	}
 	// Changes are of the scope, not of an ephemeral sandbox.
 	amended, err := network.Amended(h, spec.Scope, policy)
