@@ -35,6 +35,9 @@ var fullDisks = []fault{
 		name: "leftover", step: "(exec 9>.ralph/big; rm .ralph/big; cat /dev/zero >&9; touch full; sleep 600) & until test -e full; do sleep 0.05; done; exit 1",
 		reason: "exited with code 1: no space left on the file system of /",
 	},
+	// The next run finds it empty.
+	{name: "tmp", step: "mkdir -p /tmp/d/e; chmod 555 /tmp/d; cat /dev/zero >/tmp/d/e/big; exit 1", reason: "exited with code 1: /tmp is full (32MiB)"},
+	{name: "shm", step: "mkdir /dev/shm/d; cat /dev/zero >/dev/shm/d/big; exit 1", reason: "exited with code 1: /dev/shm is full (16MiB)"},
 	// That of the engine, which has the private git directory.
 	{
 		name: "engine", step: "cat /dev/zero >.git/big", reason: "no space left on the file system of /", code: 1,
@@ -50,6 +53,8 @@ func TestFullDisk(t *testing.T) {
 		skipOrFail(t, "only root can mount a small file system")
 	}
 	w := newWorld(t, enginesFor(t)[0])
+	w.setenv("RALPH_TMP", "32m")
+	w.setenv("RALPH_SHM", "16m")
 	w.prepareForFaults(t)
 	w.mountSmallDisk(t, w.repo)
 	w.ok(t, "task", "list")

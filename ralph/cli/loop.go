@@ -312,13 +312,15 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		lo.Backlog = s.backlog
 	}
 	if j.session.Sandboxed {
-		lo.Limits = loop.ReadCgroup
+		lo.Limits, lo.OtherSession = loop.ReadCgroup, guest.OtherSession
 		// Without a sandbox the user may be working in the worktree.
 		if branch := guest.LoopBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); branch != nil {
 			branch.Private = isDir(wire.PrivateGitDir)
 			lo.Restore = branch.Restore
 			lo.SetAside, lo.Leftovers = worktree.SetAside, worktree.List
-			lo.OtherSession = guest.OtherSession
+		}
+		if inContainer() { // elsewhere, others use the same directories
+			lo.TempFiles, lo.FullTemp = s.tempFiles, fullTemp
 		}
 	}
 	return lo

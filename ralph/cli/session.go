@@ -111,8 +111,8 @@ func (s *session) fullDisk(sandboxed bool) (reason, remedy string) {
 	git := filepath.Join(s.top, ".git") // the private one is a volume
 	dir := sysinfo.FullDisk(s.top, git, wire.PrivateGitDir, os.Getenv("HOME"), s.temp)
 	switch {
-	case dir == "":
-		return "", ""
+	case dir == "", sizedTemp(dir):
+		return "", "" // see fullTemp
 	case sandboxed && dir != s.top:
 		remedy = `free space on the engine's disk: "docker system df" shows what uses it, "docker ralph clean" removes this sandbox`
 	default:

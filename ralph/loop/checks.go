@@ -96,6 +96,11 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 		output := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
 		reason = blockedHosts(l.collectCheckDenied(ctx, it)) + fmt.Sprintf("check %q %s", command, how)
 		l.printf("Check %s after %s.\n", how, took)
+		if full := l.fullDisk(); full != nil {
+			reason += " (" + full.reason + ")"
+			l.warnf("the check %s: %s", how, full.reason)
+			l.hint("%s", full.remedy)
+		}
 		if output != "" {
 			reason += ":\n" + output
 			l.printf("%s\n", output)

@@ -86,6 +86,8 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	if l.Leftovers != nil {
 		l.left = l.Leftovers(ctx)
 	}
+	cleanTemp := l.recordTemp()
+	defer cleanTemp() // of the checks
 	var err error
 	it.outcome, err = l.run(ctx, n)
 	l.freshLine()
@@ -96,6 +98,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.collectDenied(ctx, it)
 	l.release(ctx, it)
 	l.setAside(ctx, it, uncommitted)
+	cleanTemp()
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
 	defaulted := l.applyDefaults(ctx)
@@ -195,6 +198,8 @@ func (it *iteration) releaseReason() string {
 		return reasonBound
 	case it.failed():
 		return blockedHosts(it.refused) + reasonCrashed + ": " + it.describe()
+	case it.cause != nil:
+		return blockedHosts(it.refused) + reasonCrashed + ": " + it.cause.reason
 	default:
 		return blockedHosts(it.refused) + reasonCrashed
 	}

@@ -69,14 +69,15 @@ func (w *limitWatch) reached(how end) *limit {
 
 // fullDisk returns the full disk as a limit, or nil.
 func (l *loop) fullDisk() *limit {
-	if l.FullDisk == nil {
-		return nil
+	for _, full := range []func() (reason, remedy string){l.FullDisk, l.FullTemp} {
+		if full == nil {
+			continue
+		}
+		if reason, remedy := full(); reason != "" {
+			return &limit{reason, remedy}
+		}
 	}
-	reason, remedy := l.FullDisk()
-	if reason == "" {
-		return nil
-	}
-	return &limit{reason, remedy}
+	return nil
 }
 
 // overran returns the limit of the user that ended a run, or nil.

@@ -61,6 +61,9 @@ type Options struct {
 	// the loop must not change the worktree.
 	SetAside  func(ctx context.Context, task string, before leftover.State) (leftover.Saved, error)
 	Leftovers func(context.Context) map[string][]string
+	// TempFiles records the temporary files; clean removes those made since. It is nil if
+	// the loop must not remove any.
+	TempFiles func() (clean func() error)
 	// OtherSession returns the command of another session in the sandbox, which works on
 	// the same files, or "". It may be nil.
 	OtherSession func() string
@@ -84,8 +87,8 @@ type Options struct {
 	// Limits reads the sandbox's limits and usage; nil if unknown.
 	Limits func() Cgroup
 	// FullDisk names a full disk that runs write to, with a remedy; both are empty if
-	// none is full. It may be nil.
-	FullDisk func() (reason, remedy string)
+	// none is full. FullTemp does the same for temporary files. Both may be nil.
+	FullDisk, FullTemp func() (reason, remedy string)
 	// Signals interrupt the loop: the first SIGINT of a run is passed to the agent; a
 	// second one, or any other signal, kills it.
 	Signals <-chan os.Signal
@@ -379,22 +382,4 @@ func (l *loop) warnOnce(key, format string, args ...any) {
 	if _, warned := l.warned.LoadOrStore(key, true); !warned {
 		l.warnf(format, args...)
 	}
-}
-
-// watchdogGrace is how long after its timeout a run may take to end.
-const watchdogGrace = time.Minute
-
-// armWatchdog arms the watchdog for one run or check. A failure is only a warning: the watchdog
-// is a second line of defense.
-func (l *loop) armWatchdog(timeout time.Duration) (disarm func()) {
-	if l.Watchdog == nil || timeout <= 0 {
-		return func() {}
-	}
-	set := func(d time.Duration) {
-		if err := l.Watchdog(d); err != nil {
-			l.warnOnce("watchdog", "%s; a hanging loop is not stopped", err)
-		}
-	}
-	set(timeout + watchdogGrace)
-	return func() { set(0) }
 }

@@ -247,3 +247,21 @@ func timer(d time.Duration) *time.Timer {
 	t.Stop()
 	return t
 }
+
+// watchdogGrace is how long after its timeout a run may take to end.
+const watchdogGrace = time.Minute
+
+// armWatchdog arms the watchdog for one run or check. A failure is only a warning: the watchdog
+// is a second line of defense.
+func (l *loop) armWatchdog(timeout time.Duration) (disarm func()) {
+	if l.Watchdog == nil || timeout <= 0 {
+		return func() {}
+	}
+	set := func(d time.Duration) {
+		if err := l.Watchdog(d); err != nil {
+			l.warnOnce("watchdog", "%s; a hanging loop is not stopped", err)
+		}
+	}
+	set(timeout + watchdogGrace)
+	return func() { set(0) }
+}

@@ -33,3 +33,18 @@ func full(dir string) bool {
 	}
 	return blocks < minBytes/uint64(s.Bsize) || s.Files > 0 && s.Ffree < minInodes
 }
+
+// SameDisk reports whether two paths are on the same file system.
+func SameDisk(a, b string) bool {
+	var x, y unix.Stat_t
+	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
+}
+
+// DiskSize returns the size of a directory's file system in bytes, or 0.
+func DiskSize(dir string) uint64 {
+	var s unix.Statfs_t
+	if unix.Statfs(dir, &s) != nil {
+		return 0
+	}
+	return s.Blocks * uint64(s.Bsize)
+}
