@@ -28,7 +28,7 @@ var floors = []string{
 	"lifecycle/disk lifecycle/watch",
 	"lifecycle/dashboard",
 	"plugin",
-	"ralph/prices ralph/sysinfo",
+	"ralph/prices ralph/sysinfo ralph/tempfiles",
 	"ralph/backlog ralph/guest ralph/leftover",
 	"ralph/agent",
 	"ralph/screen",
