@@ -17,11 +17,13 @@ type Totals struct {
 	Done int `json:"done"`
 	// Released counts tasks that were open again after a run, Left those not done at
 	// the end; nil if unknown.
-	Released int           `json:"released"`
-	Left     *int          `json:"left,omitempty"`
-	Commits  int           `json:"commits"`
-	Time     time.Duration `json:"-"`
-	Seconds  float64       `json:"seconds"`
+	Released int  `json:"released"`
+	Left     *int `json:"left,omitempty"`
+	Commits  int  `json:"commits"`
+	// Planned is what runs of plan have changed in the backlog.
+	Planned *runlog.Planned `json:"planned,omitempty"`
+	Time    time.Duration   `json:"-"`
+	Seconds float64         `json:"seconds"`
 	// Nothing is known of TokensUnknown and CostUnknown runs.
 	Tokens        int64   `json:"tokens"`
 	TokensUnknown int     `json:"tokens_unknown_runs"`
@@ -49,6 +51,15 @@ func (t *Totals) add(it runlog.Iteration) {
 	default:
 		t.Done += min(len(it.Done), len(it.Tasks))
 		t.Released += max(0, len(it.Tasks)-len(it.Done)-len(it.Asked))
+	}
+	if p := it.Planned; p != nil {
+		if t.Planned == nil {
+			t.Planned = &runlog.Planned{}
+		}
+		t.Planned.Added += max(0, p.Added)
+		t.Planned.Changed += max(0, p.Changed)
+		t.Planned.Closed += max(0, p.Closed)
+		t.Planned.Reopened += max(0, p.Reopened)
 	}
 	t.Commits += max(0, it.Commits)
 	t.Seconds += max(0, it.Seconds)

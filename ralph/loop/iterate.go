@@ -238,7 +238,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: used.Tokens, CostUSD: used.CostUSD, CostEstimated: it.estimated(), Refused: it.refused,
 		Model: cmp.Or(it.model, it.mainModel(), l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
-		Denied: it.denied.Calls, HookErrors: len(it.hooks),
+		Denied: it.denied.Calls, HookErrors: len(it.hooks), Planned: l.planned(it),
 	}
 	switch {
 	case len(it.lost) > 0:

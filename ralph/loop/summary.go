@@ -19,6 +19,9 @@ const unknown = "unknown"
 // "Iteration 2: done auth/02 | commit 9f1c2ab | 1m2s | opus | 12,345 tokens (9,000 cached, 345 out) | $0.0400".
 func line(it runlog.Iteration) string {
 	parts := []string{strings.TrimSpace(fmt.Sprintf("Iteration %d: %s %s", it.N, it.Outcome, tasksOf(it)))}
+	if it.Planned != nil {
+		parts = append(parts, describePlan(*it.Planned))
+	}
 	if it.Commit != "" {
 		parts = append(parts, "commit "+short(it.Commit))
 	}
@@ -90,6 +93,9 @@ func (t Totals) String() string {
 		cost = atLeast(cost, t.CostUnknown == t.Runs)
 	}
 	tasks := count(t.Done, "task") + " done"
+	if t.Planned != nil {
+		tasks = describePlan(*t.Planned)
+	}
 	if t.Released > 0 {
 		tasks += fmt.Sprintf(", %d released", t.Released)
 	}

@@ -62,6 +62,16 @@ type Iteration struct {
 	// hooks that denied none.
 	Denied     int `json:"denied,omitempty"`
 	HookErrors int `json:"hook_errors,omitempty"`
+	// Planned is what a run of plan has changed in the backlog.
+	Planned *Planned `json:"planned,omitempty"`
+}
+
+// Planned counts the tasks that a plan has changed.
+type Planned struct {
+	Added    int `json:"added"`
+	Changed  int `json:"changed"`
+	Closed   int `json:"closed"` // done or deleted
+	Reopened int `json:"reopened"`
 }
 
 // Check is a check of finished tasks.
