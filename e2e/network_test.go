@@ -214,6 +214,24 @@ esac`)
 	})
 }
 
+// The task of a run that failed at a blocked host waits for the user, and succeeds once the
+// host is allowed.
+func TestTaskWaitsForTheDecisionAboutABlockedHost(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.configureUser(t, "[agents.mine]\ncommand = [\"sh\", \"try.sh\", \"{prompt_file}\"]\n")
+		w.write(t, filepath.Join(w.repo, "try.sh"), "ralph task claim a; "+reachStep("far.invalid", "far")+"; grep -q 'Answer: allowed' \"$1\" && ralph task done a || exit 3\n")
+		flags := []string{"--agent", "mine", "--image", engines.BaseImage(), "--network", "allowlist"}
+		w.ok(t, append(flags, "task", "create", "a", "Try")...)
+		res := w.ralph(t, append(flags, "build")...).expect(t, 12)
+		assert.Check(t, is.Contains(res.stdout, "Total: 1 run, "))
+		assert.Check(t, is.Contains(w.ok(t, "questions"), "  Allow connections to far.invalid? They were blocked before the run failed. "+
+			`To allow them, run "docker ralph network allow far.invalid", then answer.`))
+		w.ok(t, "network", "allow", "far.invalid")
+		w.ok(t, "answer", "a", "allowed")
+		w.ok(t, append(flags, "build")...)
+	})
+}
+
 // A partially created sandbox is removed, and the logs of its containers are saved.
 func TestProxyThatDoesNotStartIsReportedWithItsLog(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {

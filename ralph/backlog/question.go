@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,8 +94,8 @@ func park(ctx context.Context, tx *sql.Tx, id string, questions []Question) erro
 	return err
 }
 
-// Park makes a finished task wait for an answer of the user, who decides about its checks. It
-// is not a failed attempt.
+// Park makes a task that no agent holds wait for an answer of the user, who decides about its
+// checks or the network. It is not a failed attempt.
 func (s *Store) Park(ctx context.Context, slug string, q NewQuestion) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		tasks, err := s.selectTasks(ctx, tx, "t.slug = ?3", slug)
@@ -104,8 +105,8 @@ func (s *Store) Park(ctx context.Context, slug string, q NewQuestion) error {
 		if len(tasks) == 0 {
 			return taskNotFound(slug)
 		}
-		if status := tasks[0].Status; status != StatusDone {
-			return faultf(ErrNotDone, "task '%s' is not done (status: %s)", slug, status)
+		if status := tasks[0].Status; slices.Contains([]string{StatusActive, StatusQuestion, StatusDeleted}, status) {
+			return faultf(ErrNotEligible, "task '%s' cannot wait for an answer (status: %s)", slug, status)
 		}
 		id, _, err := s.find(ctx, tx, slug)
 		if err != nil {

@@ -186,8 +186,8 @@ func TestOneOfSeveralAnswersWins(t *testing.T) {
 func TestParkedTaskWaitsForTheUser(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a")
-	assert.ErrorIs(t, s.Park(t.Context(), "a", NewQuestion{Text: "Is the check right?"}), ErrNotDone)
 	claim(t, s, "a", "me")
+	assert.ErrorIs(t, s.Park(t.Context(), "a", NewQuestion{Text: "Is the check right?"}), ErrNotEligible)
 	assert.NilError(t, s.Done(t.Context(), "a", ""))
 	assert.NilError(t, s.Park(t.Context(), "a", NewQuestion{Text: "Is the check right?", Options: []string{"yes"}}))
 	task := get(t, s, "a")
@@ -199,4 +199,8 @@ func TestParkedTaskWaitsForTheUser(t *testing.T) {
 	_, err := s.Answer(t.Context(), "a", "yes")
 	assert.NilError(t, err)
 	assert.Equal(t, get(t, s, "a").Status, StatusOpen)
+
+	assert.NilError(t, s.Park(t.Context(), "a", NewQuestion{Text: "Allow it?"}), "a task whose run has failed")
+	assert.Equal(t, get(t, s, "a").Status, StatusQuestion)
+	assert.ErrorIs(t, s.Park(t.Context(), "a", NewQuestion{Text: "And this?"}), ErrNotEligible)
 }

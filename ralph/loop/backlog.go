@@ -26,7 +26,7 @@ type Backlog interface {
 	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a finished task open again.
 	Reopen(ctx context.Context, slug, reason string) error
-	// Park makes a finished task wait for an answer of the user.
+	// Park makes a task that no agent holds wait for an answer of the user.
 	Park(ctx context.Context, slug, question string, options ...string) error
 	// ApplyDefaults answers the questions that have waited long enough with their
 	// defaults, and returns their tasks.

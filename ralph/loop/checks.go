@@ -94,7 +94,8 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 			continue
 		}
 		output := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
-		reason = blockedHosts(l.collectCheckDenied(ctx, it)) + fmt.Sprintf("check %q %s", command, how)
+		refused := l.collectCheckDenied(ctx, it)
+		reason = blockedHosts(refused) + fmt.Sprintf("check %q %s", command, how)
 		l.printf("Check %s after %s.\n", how, took)
 		if full := l.fullDisk(); full != nil {
 			reason += " (" + full.reason + ")"
@@ -106,6 +107,7 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 			l.printf("%s\n", output)
 		}
 		if stop == noStop {
+			it.checkRefused = refused
 			fault = l.checkFault(ctx, command, how, output)
 		}
 		return reason, fault, stop, nil

@@ -78,7 +78,7 @@ func blockedHosts(targets []denylog.Refusal) string {
 	text := "blocked: " + deniedLine(targets)
 	for _, target := range targets {
 		if len(target.Host) <= deniedNameMax {
-			return text + ", allow with: docker ralph network allow " + target.Host + "\n"
+			return text + ", allow with: docker ralph network allow " + ruleFor(target) + "\n"
 		}
 	}
 	return text + "\n"

@@ -68,7 +68,8 @@ type iteration struct {
 	reopened      []string // finished tasks whose checks failed
 	checks        []runlog.Check
 	refused       []denylog.Refusal
-	aside         leftover.Saved // what it did not commit
+	checkRefused  []denylog.Refusal // during its last check, also in refused
+	aside         leftover.Saved    // what it did not commit
 }
 
 // iterate performs one run and returns the reason to stop, if any.
@@ -101,6 +102,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	cleanTemp()
 	stop, failed := l.check(ctx, n, it)
 	l.forgive(ctx, it)
+	failed = errors.Join(failed, l.askAboutBlocked(ctx, it))
 	defaulted := l.applyDefaults(ctx)
 	it.after = l.observeAfter(ctx, before)
 	it.asked = before.asked(it.after)
