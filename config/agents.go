@@ -19,7 +19,7 @@ func BuiltinAgents() []string {
 // agentSettings are the keys of [agents.NAME].
 func agentSettings() []setting {
 	return []setting{
-		{key: tableAgents + "." + anyName + ".command", form: list, setNamed: func(c *Config, name, v string) error {
+		{key: tableAgents + "." + anyName + ".command", form: list, setNamed: func(c *Config, name, v string, _ OriginKind) error {
 			return c.setAgent(name, func(a *CustomAgent) (err error) {
 				if a.Command, err = decodeStrings(v); err == nil && (len(a.Command) == 0 || a.Command[0] == "") {
 					err = errors.New(`must name a program, such as ["my-agent", "--yes", "{prompt}"]`)
@@ -27,13 +27,13 @@ func agentSettings() []setting {
 				return err
 			})
 		}},
-		{key: tableAgents + "." + anyName + ".stream", form: stringForm, setNamed: func(c *Config, name, v string) error {
+		{key: tableAgents + "." + anyName + ".stream", form: stringForm, setNamed: func(c *Config, name, v string, _ OriginKind) error {
 			return c.setAgent(name, func(a *CustomAgent) error {
 				a.Stream = v
 				return checkChoice(v, "claude", "codex", "gemini", "opencode", "copilot", "text")
 			})
 		}},
-		{key: tableAgents + "." + anyName + ".keys", form: stringForm, setNamed: func(c *Config, name, v string) error {
+		{key: tableAgents + "." + anyName + ".keys", form: stringForm, setNamed: func(c *Config, name, v string, _ OriginKind) error {
 			return c.setAgent(name, func(a *CustomAgent) error {
 				a.Keys = v
 				return checkChoice(v, credential.APIs()...)
@@ -67,8 +67,9 @@ func (c *Config) setAgent(name string, set func(*CustomAgent) error) error {
 // resetAgents removes the agents that a later source redefines.
 func (m *merger) resetAgents(values []assigned) {
 	for _, g := range values {
-		if g.setting.setNamed != nil {
-			delete(m.e.Agents, strings.Split(g.setting.key, ".")[1])
+		if rest, isAgent := strings.CutPrefix(g.setting.key, tableAgents+"."); isAgent {
+			name, _, _ := strings.Cut(rest, ".")
+			delete(m.e.Agents, name)
 		}
 	}
 }

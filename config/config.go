@@ -22,6 +22,8 @@ type Config struct {
 	Checks []string
 	// Agents are the agents that the configuration defines, by name.
 	Agents map[string]CustomAgent
+	// Prices are the user's own prices of models, by name.
+	Prices map[string]Price
 }
 
 // Loop says when a loop ends before its work is done. It is part of what the

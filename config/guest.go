@@ -33,6 +33,8 @@ type Guest struct {
 	Checks []string `json:"checks,omitempty"`
 	// CustomAgents are the agents that the configuration defines, by name.
 	CustomAgents map[string]CustomAgent `json:"custom_agents,omitempty"`
+	// Prices are the user's own prices of models, by name.
+	Prices map[string]Price `json:"prices,omitempty"`
 }
 
 // maxGuest bounds the value in bytes: one variable of a Linux process may have

@@ -174,7 +174,7 @@ func schemaPath(key []part) string {
 	names := make([]string, len(key))
 	for i, p := range key {
 		names[i] = p.name
-		if i == 1 && names[0] == tableAgents {
+		if i == 1 && (names[0] == tableAgents || names[0] == tablePrices) {
 			names[i] = anyName
 		}
 	}
@@ -185,8 +185,9 @@ func schemaPath(key []part) string {
 // length.
 func (k known) unknownFrom(key []part) int {
 	for i := range key {
-		// A dot within a quoted component does not separate tables.
-		if path := schemaPath(key[:i+1]); strings.Contains(key[i].name, ".") || !k.tables[path] && !k.isSetting(path) {
+		// A dot within a quoted component does not separate tables. Models have dots in their names.
+		dotted := strings.Contains(key[i].name, ".") && (i != 1 || key[0].name != tablePrices)
+		if path := schemaPath(key[:i+1]); dotted || !k.tables[path] && !k.isSetting(path) {
 			return i
 		}
 	}

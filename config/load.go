@@ -82,6 +82,7 @@ func (e Effective) Guest(sandboxed bool) Guest {
 		Loop:           e.Loop,
 		Checks:         e.Checks,
 		CustomAgents:   e.Agents,
+		Prices:         e.Prices,
 	}
 }
 
@@ -114,6 +115,7 @@ func merge(s Sources, repository, user []assigned) (Effective, error) {
 	m.apply(flags(s.Overrides))
 	m.timeout(s.Overrides.Timeout)
 	m.requireCommands()
+	m.requirePrices()
 	if len(m.problems) > 0 {
 		return Effective{}, joinProblems(m.problems)
 	}

@@ -43,7 +43,7 @@ func TestLoadDefaults(t *testing.T) {
 		},
 		Loop: defaultLoop,
 	})
-	assert.Equal(t, len(e.Origins), len(settings())-len(agentSettings()))
+	assert.Equal(t, len(e.Origins), len(settings())-len(agentSettings())-len(priceSettings()))
 	for key, origin := range e.Origins {
 		assert.Equal(t, origin.String(), "default", key)
 	}

@@ -38,7 +38,7 @@ type setting struct {
 	// check validates an image reference; nil for none.
 	check func(images ImageChecker, v string) error
 	// setNamed replaces set for a key with the component "*", any name.
-	setNamed func(c *Config, name, v string) error
+	setNamed func(c *Config, name, v string, from OriginKind) error
 	secret   bool // the value is not shown
 }
 
@@ -46,11 +46,11 @@ type setting struct {
 func (s setting) named(name string) setting {
 	s.key = strings.Replace(s.key, anyName, name, 1)
 	setNamed := s.setNamed
-	s.set = func(c *Config, v string, _ OriginKind) error { return setNamed(c, name, v) }
+	s.set = func(c *Config, v string, from OriginKind) error { return setNamed(c, name, v, from) }
 	return s
 }
 
-// anyName stands for any name below tableAgents.
+// anyName stands for any name below tableAgents and tablePrices.
 const (
 	anyName     = "*"
 	tableAgents = "agents"
@@ -92,7 +92,7 @@ const (
 
 // settings lists every key that exists.
 func settings() []setting {
-	return slices.Concat(mainSettings(), isolationSettings(), loopSettings(), agentSettings(), notifySettings())
+	return slices.Concat(mainSettings(), isolationSettings(), loopSettings(), agentSettings(), priceSettings(), notifySettings())
 }
 
 // stringSetting is a setting with a string, which is checked after it is stored.
