@@ -20,13 +20,13 @@ import (
 type Meter struct {
 	id      string
 	mu      sync.Mutex
-	models  map[string]usage.Tokens
+	models  map[usage.Key]usage.Tokens
 	unknown int64
 }
 
 // New returns a meter at zero.
 func New() *Meter {
-	return &Meter{id: strings.ToLower(rand.Text()[:12]), models: map[string]usage.Tokens{}}
+	return &Meter{id: strings.ToLower(rand.Text()[:12]), models: map[usage.Key]usage.Tokens{}}
 }
 
 // Totals returns the sums since [New].
@@ -34,20 +34,21 @@ func (m *Meter) Totals() usage.Totals {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	totals := usage.Totals{ID: m.id, Unknown: m.unknown}
-	for _, name := range slices.Sorted(maps.Keys(m.models)) {
-		totals.Models = append(totals.Models, usage.Model{Name: name, Tokens: m.models[name]})
+	for _, key := range slices.SortedFunc(maps.Keys(m.models), usage.Key.Compare) {
+		totals.Models = append(totals.Models, usage.Model{Name: key.Model, Over: key.Over, Tokens: m.models[key]})
 	}
 	return totals
 }
 
 // add adds tokens of a model. Further models than [usage.MaxModels] are counted together.
-func (m *Meter) add(model string, tokens usage.Tokens) {
+func (m *Meter) add(key usage.Key, tokens usage.Tokens) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, known := m.models[model]; !known && len(m.models) >= usage.MaxModels-1 {
-		model = ""
+	// There is room left for the models counted together, with prompts of every size.
+	if _, known := m.models[key]; !known && len(m.models) >= usage.MaxModels-1-len(usage.Sizes()) {
+		key.Model = ""
 	}
-	m.models[model] = m.models[model].Add(tokens)
+	m.models[key] = m.models[key].Add(tokens)
 }
 
 func (m *Meter) addUnknown() {
@@ -142,7 +143,7 @@ func (r *reader) write(piece []byte) {
 func (r *reader) count() {
 	tokens := r.answer.tokens()
 	if more := tokens.Sub(r.counted); more != (usage.Tokens{}) {
-		r.meter.add(r.answer.model, more)
+		r.meter.add(usage.Key{Model: r.answer.model, Over: tokens.Over()}, more)
 		r.counted = tokens
 	}
 }

@@ -179,7 +179,7 @@ func TestModelNamesAreBounded(t *testing.T) {
 	}
 	assert.DeepEqual(t, totals(m), one("", usage.Tokens{Input: 5}))
 	for i := range 1000 {
-		m.add(strings.Repeat("x", i%100), usage.Tokens{Input: 1})
+		m.add(usage.Key{Model: strings.Repeat("x", i%100), Over: append(usage.Sizes(), 0)[i%4]}, usage.Tokens{Input: 1})
 	}
 	all := m.Totals()
 	assert.Assert(t, len(all.Models) <= usage.MaxModels, len(all.Models))
@@ -242,3 +242,26 @@ func TestMemoryOfOpenAnswers(t *testing.T) {
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return copy(p, "x"), nil }
+
+// Prompts of a size that costs more are counted apart, whether they are cached or not.
+func TestLongPromptsAreCountedApart(t *testing.T) {
+	m := New()
+	for _, u := range []string{
+		`"input_tokens":100000`,
+		`"input_tokens":1,"cache_read_input_tokens":100000`,
+		`"input_tokens":1,"cache_creation_input_tokens":250000`,
+		`"prompt_tokens":272001,"prompt_tokens_details":{"cached_tokens":272000}`,
+		`"prompt_tokens":300000`,
+		`"input_tokens":2,"output_tokens":500000`,
+	} {
+		body := `{"model":"m","usage":{` + u + `}}`
+		_, err := io.Copy(io.Discard, m.Tee(io.NopCloser(strings.NewReader(body)), headerOf("x.json")))
+		assert.NilError(t, err)
+	}
+	assert.DeepEqual(t, m.Totals().Models, []usage.Model{
+		{Name: "m", Tokens: usage.Tokens{Input: 100_002, Output: 500_000}},
+		{Name: "m", Over: 100_000, Tokens: usage.Tokens{Input: 1, CacheRead: 100_000}},
+		{Name: "m", Over: 200_000, Tokens: usage.Tokens{Input: 1, CacheWrite: 250_000}},
+		{Name: "m", Over: 272_000, Tokens: usage.Tokens{Input: 300_001, CacheRead: 272_000}},
+	})
+}

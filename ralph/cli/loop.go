@@ -202,6 +202,11 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		return failed(err)
 	}
 	lo := j.options(ctx, s)
+	list, err := prices.Builtin()
+	if err != nil {
+		return failed(err)
+	}
+	lo.Prices = list.With(j.guest.Prices)
 	if err := j.watchProxy(&lo, s.top); err != nil {
 		return failed(err)
 	}
@@ -289,9 +294,6 @@ func (j *job) watchProxy(lo *loop.Options, top string) (err error) {
 	}
 	lo.Refused = proxy.Next
 	lo.Metered = usage.At(os.Getenv(denylog.Env)).Next
-	if lo.Prices, err = prices.Builtin(); err != nil {
-		return err
-	}
 	lo.RefusedText, err = agent.RefusedPrompt(j.promptDir(top))
 	return err
 }

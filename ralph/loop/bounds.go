@@ -107,7 +107,10 @@ func (l *loop) bound() (Stop, error) {
 	case b.MaxDuration > 0 && l.timeLeft() <= 0:
 		return MaxDuration, l.overTime()
 	case l.overCost(nil):
-		return MaxCost, fmt.Errorf("cost limit reached: %s of %s (max_cost_usd)", dollars(l.spentUSD()), dollars(b.MaxCostUSD))
+		return MaxCost, l.overCostError()
+	case l.costUnknown:
+		return Failed, hint.Wrap(fmt.Errorf("the cost of agent %s is unknown: max_cost_usd cannot be enforced", l.Agent.Name()),
+			"with this agent, limit the loop with -n or max_duration instead")
 	case l.overTokens(nil):
 		return MaxTokens, fmt.Errorf("token limit reached: %s of %s (max_tokens)", stream.Grouped(l.spentTokens()), stream.Grouped(b.MaxTokens))
 	}

@@ -231,7 +231,7 @@ func TestUnknownCostWarns(t *testing.T) {
 	tr := newFileLoop(t, say, newFileBacklog(t, "a"))
 	tr.MaxIterations, tr.Bounds.MaxCostUSD, tr.Bounds.MaxTokens = 2, 1, 1
 	_, err := Run(t.Context(), tr.Options)
-	assert.NilError(t, err)
+	assert.Error(t, err, "the cost of agent claude is unknown: max_cost_usd cannot be enforced")
 	assert.Equal(t, strings.Count(tr.errs.String(), "max_cost_usd is not enforced"), 1)
 	assert.Equal(t, strings.Count(tr.errs.String(), "max_tokens is not enforced"), 1)
 	assert.Assert(t, cmp.Contains(tr.out.String(), "tokens: unknown | cost: unknown"))

@@ -140,6 +140,8 @@ type loop struct {
 	// What the proxy has counted beyond the usage that agents have reported.
 	unreportedTokens int64
 	unreportedUSD    float64
+	guessed          bounded       // the last cost that counts as at most that
+	costUnknown      bool          // although it has a limit
 	stalled          int           // runs in a row without progress
 	pause            time.Duration // before the next run
 	waited           time.Duration // for the model, in a row
@@ -170,6 +172,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			l.attempted[slug] = true
 		}
 	}
+	l.addEarlier()
 	l.timing = cmp.Or(l.timing, defaultTiming)
 	l.errs = newSyncWriter(o.Stderr)
 	l.Stderr = l.errs

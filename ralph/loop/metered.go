@@ -1,10 +1,13 @@
 package loop
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/usage"
@@ -28,39 +31,57 @@ func (l *loop) meter(ctx context.Context, o *outcome) bool {
 		return false // of a proxy that is starting, or of an earlier version
 	}
 	if o.spent.Models == nil {
-		o.spent.Models = map[string]usage.Tokens{}
+		o.spent.Models = map[usage.Key]usage.Tokens{}
 	}
-	for model, tokens := range more.Models {
-		o.spent.Models[model] = o.spent.Models[model].Add(tokens)
+	for key, tokens := range more.Models {
+		o.spent.Models[key] = o.spent.Models[key].Add(tokens)
 	}
 	o.spent.Unknown += more.Unknown
-	o.metered, o.unpriced = l.estimate(o.spent.Models)
+	o.metered, o.atMost = l.estimate(o.spent.Models)
 	return true
 }
 
+// estimateReported estimates the cost of the tokens that an agent reports without their cost,
+// where no proxy counts them: without surcharges, which depend on single requests.
+func (l *loop) estimateReported(o *outcome) {
+	if tokens := o.usage.Tokens; tokens != nil && o.usage.CostUSD == nil && len(o.spent.Models) == 0 {
+		model := cmp.Or(o.model, l.Session.Model, l.Agent.Name())
+		o.metered, o.atMost = l.estimate(map[usage.Key]usage.Tokens{{Model: model}: usage.Tokens(*tokens)})
+	}
+}
+
+// bounded is a cost that is at most that, because a model has no price.
+type bounded struct {
+	usd            float64
+	model, dearest string // the model, and the one that it is at most as dear as
+}
+
 // estimate returns the sum of tokens and its cost, if all models have a price; otherwise
-// the name of one without.
-func (l *loop) estimate(models map[string]usage.Tokens) (sum event.Usage, unpriced string) {
+// what it is at most.
+func (l *loop) estimate(models map[usage.Key]usage.Tokens) (sum event.Usage, atMost bounded) {
 	var tokens event.Tokens
-	usd, priced := 0.0, true
-	for _, model := range slices.Sorted(maps.Keys(models)) {
-		if models[model] == (usage.Tokens{}) {
+	usd := 0.0
+	for _, key := range slices.SortedFunc(maps.Keys(models), usage.Key.Compare) {
+		if models[key] == (usage.Tokens{}) {
 			continue
 		}
-		tokens = tokens.Plus(event.Tokens(models[model]))
-		cost, known := l.Prices.Cost(model, models[model])
-		if usd += cost; !known && priced {
-			priced, unpriced = false, model
+		tokens = tokens.Plus(event.Tokens(models[key]))
+		cost, known := l.Prices.Cost(key.Model, key.Over, models[key])
+		if !known {
+			cost, atMost.dearest = l.Prices.AtMost(key.Model, key.Over, models[key])
+			atMost.model = cmp.Or(key.Model, "unknown")
 		}
+		usd += cost
 	}
 	if tokens.Total() <= 0 {
-		return event.Usage{}, ""
+		return event.Usage{}, bounded{}
 	}
 	sum.Tokens = &tokens
-	if priced {
+	if atMost.model == "" {
 		sum.CostUSD = &usd
 	}
-	return sum, unpriced
+	atMost.usd = usd
+	return sum, atMost
 }
 
 // known returns the usage of a run: what the agent has reported, or else what the proxy
@@ -89,13 +110,27 @@ func (o outcome) largest() event.Usage {
 	if m := o.metered.CostUSD; m != nil && *m > *u.CostUSD {
 		u.CostUSD = m
 	}
+	if o.bounded() {
+		u.CostUSD = &o.atMost.usd
+	}
 	return u
+}
+
+// bounded reports whether it is only known what the run has cost at most. Some agents report
+// a cost of 0 for a model without a price.
+func (o outcome) bounded() bool {
+	known := o.known().CostUSD
+	return o.atMost.dearest != "" && (known == nil || *known == 0)
 }
 
 // mainModel returns the model with the most tokens that the proxy has counted.
 func (o outcome) mainModel() (model string) {
-	for _, name := range slices.Sorted(maps.Keys(o.spent.Models)) {
-		if event.Tokens(o.spent.Models[name]).Total() > event.Tokens(o.spent.Models[model]).Total() {
+	totals := map[string]int64{}
+	for key, tokens := range o.spent.Models {
+		totals[key.Model] += event.Tokens(tokens).Total()
+	}
+	for _, name := range slices.Sorted(maps.Keys(totals)) {
+		if totals[name] > totals[model] {
 			model = name
 		}
 	}
@@ -105,11 +140,31 @@ func (o outcome) mainModel() (model string) {
 // addUnreported adds to the limits what the agent has not reported.
 func (l *loop) addUnreported(o outcome) {
 	known, largest := o.known(), o.largest()
+	if o.bounded() {
+		l.guessed = o.atMost
+	}
 	if known.Tokens != nil {
 		l.unreportedTokens += largest.Tokens.Total() - known.Tokens.Total()
 	}
+	if largest.CostUSD != nil {
+		l.unreportedUSD += *largest.CostUSD
+	}
 	if known.CostUSD != nil {
-		l.unreportedUSD += *largest.CostUSD - *known.CostUSD
+		l.unreportedUSD -= *known.CostUSD
+	}
+}
+
+// addEarlier adds to the limits what runs of the resumed loop have cost at most.
+func (l *loop) addEarlier() {
+	for _, it := range l.Earlier {
+		if it.Tokens == nil || it.CostUSD != nil {
+			continue
+		}
+		model := cmp.Or(it.Model, l.Agent.Name())
+		if usd, dearest := l.Prices.AtMost(model, 0, usage.Tokens(*it.Tokens)); dearest != "" {
+			l.unreportedUSD += max(0, usd)
+			l.guessed = bounded{usd, model, dearest}
+		}
 	}
 }
 
@@ -117,14 +172,15 @@ func (l *loop) addUnreported(o outcome) {
 func (l *loop) spentTokens() int64 { return l.totals.Tokens + l.unreportedTokens }
 func (l *loop) spentUSD() float64  { return l.totals.CostUSD + l.unreportedUSD }
 
-// warnUnbounded warns of a bound that cannot be enforced.
+// warnUnbounded warns of a bound that cannot be enforced, or that is reached too early.
 func (l *loop) warnUnbounded(run outcome) {
 	known := run.known()
 	switch {
-	case l.Bounds.MaxCostUSD == 0 || known.CostUSD != nil:
-	case run.unpriced != "":
-		l.warnOnce("cost", "the price of the model %s is unknown: max_cost_usd is not enforced", run.unpriced)
-	default:
+	case l.Bounds.MaxCostUSD == 0:
+	case run.bounded():
+		l.warnOnce("cost", "the price of the model %s is unknown: it counts as %s towards max_cost_usd", run.atMost.model, run.atMost.dearest)
+	case known.CostUSD == nil:
+		l.costUnknown = run.code == 0 // others may not have reached a model
 		l.warnOnce("cost", "agent %s does not report its cost: max_cost_usd is not enforced", l.Agent.Name())
 	}
 	if l.Bounds.MaxTokens > 0 && known.Tokens == nil {
@@ -133,6 +189,16 @@ func (l *loop) warnUnbounded(run outcome) {
 	if bounded := l.Bounds.MaxCostUSD > 0 || l.Bounds.MaxTokens > 0; bounded && run.usage.Tokens == nil && run.spent.Unknown > 0 && known.Tokens != nil {
 		l.warnOnce("unknown", "%s answers of the model reported no tokens and do not count towards the limits", stream.Grouped(run.spent.Unknown))
 	}
+}
+
+// overCostError returns the error for the limit of the cost.
+func (l *loop) overCostError() error {
+	spent, limit := dollars(l.spentUSD()), dollars(l.Bounds.MaxCostUSD)
+	if l.guessed.model == "" {
+		return fmt.Errorf("cost limit reached: %s of %s (max_cost_usd)", spent, limit)
+	}
+	return hint.Wrap(fmt.Errorf("cost limit reached: at most %s of %s (max_cost_usd)", spent, limit),
+		"the model %s has no price and counts as %s; set its price below [prices] in your configuration", l.guessed.model, l.guessed.dearest)
 }
 
 // meter updates what the proxy has counted, and enforces the limits.

@@ -3,15 +3,18 @@ package loop
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/usage"
 )
 
@@ -25,7 +28,7 @@ func metered(t *testing.T, program script, runs int, counts usage.Spent) *testLo
 	begun := false // the first query of a run only ignores what was before
 	tr.Metered = func(context.Context) (usage.Spent, error) {
 		if begun = !begun; begun {
-			return usage.Spent{Models: map[string]usage.Tokens{"before": {Input: 1e9}}, Unknown: 5}, nil
+			return usage.Spent{Models: map[usage.Key]usage.Tokens{{Model: "before"}: {Input: 1e9}}, Unknown: 5}, nil
 		}
 		return counts, nil
 	}
@@ -36,13 +39,13 @@ func metered(t *testing.T, program script, runs int, counts usage.Spent) *testLo
 }
 
 func spentOn(model string, tokens usage.Tokens) usage.Spent {
-	return usage.Spent{Models: map[string]usage.Tokens{model: tokens}}
+	return usage.Spent{Models: map[usage.Key]usage.Tokens{{Model: model}: tokens}}
 }
 
 // The proxy's count is used where the agent reports nothing.
 func TestUsageOfAnAgentThatReportsNothing(t *testing.T) {
 	tr := metered(t, say, 1, usage.Spent{
-		Models:  map[string]usage.Tokens{pricedModel: {Input: 900_000, Output: 20_000}, "claude-opus-4-5": {Output: 2}, "idle": {}},
+		Models:  map[usage.Key]usage.Tokens{{Model: pricedModel}: {Input: 900_000, Output: 20_000}, {Model: "claude-opus-4-5"}: {Output: 2}, {Model: "idle"}: {}},
 		Unknown: 1200,
 	})
 	tr.Bounds.MaxTokens = 1e9
@@ -66,7 +69,7 @@ func TestUsageWithoutAPrice(t *testing.T) {
 		tokens  *event.Tokens
 		warning string
 	}{
-		"unknown model":  {spentOn(unpricedModel, usage.Tokens{Input: 5}), &event.Tokens{Input: 5}, "the price of the model mine is unknown: max_cost_usd is not enforced"},
+		"unknown model":  {spentOn(unpricedModel, usage.Tokens{Input: 5}), &event.Tokens{Input: 5}, "the price of the model mine is unknown: it counts as claude-opus-4 towards max_cost_usd"},
 		"nothing":        {usage.Spent{}, nil, "agent claude does not report its cost: max_cost_usd is not enforced"},
 		"only unknown":   {usage.Spent{Unknown: 2}, nil, "agent claude does not report its tokens: max_tokens is not enforced"},
 		"invalid counts": {spentOn(unpricedModel, usage.Tokens{Input: -5}), nil, "agent claude does not report its tokens"},
@@ -131,6 +134,86 @@ func TestLimitsStopAnAgentThatReportsNothing(t *testing.T) {
 			assert.Equal(t, len(report.Iterations), 1)
 			assert.Equal(t, report.Iterations[0].Outcome, outcomeLimit)
 			assert.DeepEqual(t, report.Iterations[0].Tokens, &event.Tokens{Input: 150})
+		})
+	}
+}
+
+// A limit of the cost holds for models without a price, whoever counts the tokens.
+func TestCostLimitHoldsWithoutAPrice(t *testing.T) {
+	counted := func(model string) usage.Spent { return spentOn(model, usage.Tokens{Input: 10_000}) }
+	free := script(strings.ReplaceAll(string(report), "0.25", "0"))
+	for name, tc := range map[string]struct {
+		program script
+		counts  usage.Spent
+		own     map[string]config.Price
+		err     string // after two runs; empty if the limit is not reached
+	}{
+		"model of a vendor":    {say, counted("claude-opus-9"), nil, "cost limit reached: at most $0.30 of $0.20 (max_cost_usd)"},
+		"of an unknown vendor": {say, counted("mine"), nil, "cost limit reached: at most $0.30 of $0.20 (max_cost_usd)"},
+		"reported as free":     {free, counted("mine"), nil, "cost limit reached: at most $0.30 of $0.20 (max_cost_usd)"},
+		"own price":            {say, counted("mine"), map[string]config.Price{"mine": {Input: 12}}, "cost limit reached: $0.24 of $0.20 (max_cost_usd)"},
+		"free by own price":    {say, counted("mine"), map[string]config.Price{"mine": {}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tr := metered(t, tc.program, 2, tc.counts)
+			tr.Prices = tr.Prices.With(tc.own)
+			tr.MaxIterations, tr.Bounds.MaxCostUSD = 3, 0.2
+			result, err := Run(t.Context(), tr.Options)
+			if tc.err == "" {
+				assert.NilError(t, err)
+				assert.Equal(t, len(result.Iterations), 3)
+				return
+			}
+			assert.Error(t, err, tc.err)
+			assert.Equal(t, result.Stop, MaxCost)
+			assert.Equal(t, len(result.Iterations), 2)
+		})
+	}
+}
+
+const tokensOnly = script(`echo '{"type":"result","subtype":"success","num_turns":1,"usage":{"input_tokens":60,"output_tokens":8}}'; `)
+
+// Without a proxy that counts, the reported tokens have a price.
+func TestReportedTokensHaveAPrice(t *testing.T) {
+	for model, tc := range map[string]struct {
+		known bool
+		err   string
+	}{
+		pricedModel:     {true, "cost limit reached: $0.0001 of $0.0001 (max_cost_usd)"},
+		"claude-opus-9": {false, "cost limit reached: at most $0.0015 of $0.0001 (max_cost_usd)"},
+		"":              {false, "cost limit reached: at most $0.0015 of $0.0001 (max_cost_usd)"}, // of the agent's vendor
+	} {
+		t.Run(model, func(t *testing.T) {
+			tr := metered(t, tokensOnly, 3, usage.Spent{})
+			tr.Metered, tr.Session.Model, tr.Bounds.MaxCostUSD = nil, model, 0.0001
+			result, err := Run(t.Context(), tr.Options)
+			assert.ErrorContains(t, err, tc.err)
+			assert.Equal(t, result.Iterations[0].CostUSD != nil, tc.known)
+			assert.Equal(t, result.Iterations[0].CostEstimated, tc.known)
+		})
+	}
+}
+
+// What earlier runs have cost at most counts when a loop is resumed.
+func TestCostLimitHoldsWhenResumed(t *testing.T) {
+	tr := metered(t, say, 3, usage.Spent{})
+	tr.Bounds.MaxCostUSD = 0.1
+	tr.Earlier = []runlog.Iteration{{Model: "mine", Tokens: &event.Tokens{Input: 10_000}}}
+	result, err := Run(t.Context(), tr.Options)
+	assert.Error(t, err, "cost limit reached: at most $0.15 of $0.10 (max_cost_usd)")
+	assert.Equal(t, len(result.Iterations), 0)
+}
+
+// A limit that cannot be enforced is refused as soon as it is known.
+func TestCostLimitIsRefusedWithoutFigures(t *testing.T) {
+	for name, counts := range map[string]usage.Spent{"nothing": {}, "answers without figures": {Unknown: 2}} {
+		t.Run(name, func(t *testing.T) {
+			tr := metered(t, say, 3, counts)
+			tr.Bounds.MaxCostUSD = 1
+			result, err := Run(t.Context(), tr.Options)
+			assert.Error(t, err, "the cost of agent claude is unknown: max_cost_usd cannot be enforced")
+			assert.Equal(t, result.Stop, Failed)
+			assert.Equal(t, len(result.Iterations), 1)
 		})
 	}
 }

@@ -29,7 +29,7 @@ type outcome struct {
 	usage     event.Usage    // as reported
 	metered   event.Usage    // as counted by the proxy, with an estimated cost
 	spent     usage.Spent    // likewise, by model
-	unpriced  string         // a model without a price
+	atMost    bounded        // the cost, if a model has no price
 	model     string         // as reported
 	limit     stream.Message // that the agent has reported last
 	complaint string
@@ -113,6 +113,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		o.cause = disk
 	}
 	l.meter(context.WithoutCancel(ctx), &o)
+	l.estimateReported(&o)
 	o.tail = streams.tail(o.result == nil)
 	return o, err
 }

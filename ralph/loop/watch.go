@@ -164,6 +164,7 @@ func (w *watch) enforce() {
 	if w.out.result != nil {
 		return // limits are checked before the next run
 	}
+	w.loop.estimateReported(&w.out)
 	switch l, used := w.loop, w.out.largest(); {
 	case w.out.noKey.Fault != stream.NoFault:
 		w.kill(endKeyRefused) // it would retry for minutes

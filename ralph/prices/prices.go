@@ -5,9 +5,12 @@ import (
 	_ "embed" // for the built-in table
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 	"github.com/docker-ralph/docker-ralph/wire/usage"
 )
@@ -17,11 +20,17 @@ var builtin []byte
 
 // Price is the list price of a model in US dollars per million tokens.
 type Price struct {
-	Input     float64 `json:"input"`
-	Output    float64 `json:"output"`
-	CacheRead float64 `json:"cache_read"`
-	// CacheWrite is 0 if it is the price of input.
-	CacheWrite float64 `json:"cache_write"`
+	config.Price
+	// Long is the surcharge for long prompts, or nil.
+	Long *Long `json:"long"`
+}
+
+// Long multiplies the prices of requests whose prompt has more than Over tokens, cached ones
+// included. Input is for everything but output.
+type Long struct {
+	Over   int64   `json:"over"`
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
 }
 
 // Table has the prices of models by name.
@@ -29,6 +38,7 @@ type Table struct {
 	// Date is when the prices were checked.
 	Date   time.Time
 	models map[string]Price
+	own    map[string]Price
 }
 
 // Builtin returns the built-in table.
@@ -51,15 +61,78 @@ func Builtin() (Table, error) {
 	return t, nil
 }
 
-// Cost estimates the cost of tokens in US dollars, if the model has a price.
-func (t Table) Cost(model string, tokens usage.Tokens) (usd float64, known bool) {
-	p, known := t.models[normalize(model)]
-	if p.CacheWrite == 0 {
-		p.CacheWrite = p.Input
+// With returns the table with prices that precede its own.
+func (t Table) With(own map[string]config.Price) Table {
+	t.own = map[string]Price{}
+	for name, price := range own {
+		t.own[normalize(name)] = Price{Price: price}
 	}
-	sum := p.Input*float64(tokens.Input) + p.Output*float64(tokens.Output) +
-		p.CacheRead*float64(tokens.CacheRead) + p.CacheWrite*float64(tokens.CacheWrite)
-	return sum / 1e6, known
+	return t
+}
+
+// Cost estimates the cost of tokens in US dollars, if the model has a price. The prompts of
+// their requests have more than this number of tokens.
+func (t Table) Cost(model string, over int64, tokens usage.Tokens) (usd float64, known bool) {
+	name := normalize(model)
+	p, known := t.own[name]
+	if !known {
+		p, known = t.models[name]
+	}
+	return p.cost(over, tokens), known
+}
+
+// AtMost returns what tokens of a model without a price cost at most: as much as with the
+// dearest model of its vendor or, if that is unknown, of all. It returns 0 and no name with
+// an empty table.
+func (t Table) AtMost(model string, over int64, tokens usage.Tokens) (usd float64, dearest string) {
+	vendor := vendorOf(normalize(model))
+	for _, name := range slices.Sorted(maps.Keys(t.models)) {
+		if vendor != "" && vendorOf(name) != vendor {
+			continue
+		}
+		if cost := t.models[name].cost(over, tokens); dearest == "" || cost > usd {
+			usd, dearest = cost, name
+		}
+	}
+	return usd, dearest
+}
+
+func (p Price) cost(over int64, tokens usage.Tokens) float64 {
+	orInput := func(usd *float64) float64 {
+		if usd == nil {
+			return p.Input
+		}
+		return *usd
+	}
+	prompt := p.Input*float64(tokens.Input) + orInput(p.CacheRead)*float64(tokens.CacheRead) + orInput(p.CacheWrite)*float64(tokens.CacheWrite)
+	answer := p.Output * float64(tokens.Output)
+	if p.Long != nil && over >= p.Long.Over {
+		prompt, answer = prompt*p.Long.Input, answer*p.Long.Output
+	}
+	return (prompt + answer) / 1e6
+}
+
+// families are parts of the names of a vendor's models, and of its agents.
+var families = map[string][]string{
+	"anthropic": {"claude", "anthropic"},
+	"openai":    {"gpt", "codex", "openai"},
+	"google":    {"gemini"},
+}
+
+// reasoning is the name of a model of OpenAI without its family.
+var reasoning = lazyregexp.New(`^o\d`)
+
+// vendorOf returns the vendor of a model, or "" if it is unknown.
+func vendorOf(normalized string) string {
+	for vendor, parts := range families {
+		if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(normalized, part) }) {
+			return vendor
+		}
+	}
+	if reasoning().MatchString(normalized) {
+		return "openai"
+	}
+	return ""
 }
 
 // version is the end of a model's name that does not change its price: a date, "latest".

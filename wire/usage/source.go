@@ -23,9 +23,9 @@ func At(address string) *Source {
 	return &Source{url: u}
 }
 
-// Spent is what was spent in some time, by model.
+// Spent is what was spent in some time, by model and size of prompts.
 type Spent struct {
-	Models map[string]Tokens
+	Models map[Key]Tokens
 	// Unknown counts streamed answers without figures.
 	Unknown int64
 }
@@ -46,14 +46,14 @@ func (s *Source) Next(ctx context.Context) (Spent, error) {
 	if last.ID == "" {
 		return Spent{}, nil
 	}
-	spent := Spent{Models: map[string]Tokens{}, Unknown: now.Unknown}
+	spent := Spent{Models: map[Key]Tokens{}, Unknown: now.Unknown}
 	for _, m := range now.Models {
-		spent.Models[m.Name] = spent.Models[m.Name].Add(m.Tokens)
+		spent.Models[m.key()] = spent.Models[m.key()].Add(m.Tokens)
 	}
 	if now.ID == last.ID {
 		spent.Unknown -= last.Unknown
 		for _, m := range last.Models {
-			spent.Models[m.Name] = spent.Models[m.Name].Sub(m.Tokens)
+			spent.Models[m.key()] = spent.Models[m.key()].Sub(m.Tokens)
 		}
 	}
 	return spent, nil

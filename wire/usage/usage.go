@@ -3,6 +3,7 @@
 package usage
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -13,7 +14,7 @@ import (
 const (
 	// Path is the path of the totals, on the port for routes. No route begins with a dot.
 	Path = "/.usage"
-	// MaxModels bounds the number of models in an answer.
+	// MaxModels bounds the number of models in an answer, counted once per size of prompts.
 	MaxModels = 32
 	// MaxName bounds the name of a model, in bytes.
 	MaxName = 128
@@ -50,12 +51,42 @@ func (t Tokens) valid() bool {
 	return true
 }
 
-// Model has the tokens of one model.
+// Key is what tokens are counted by.
+type Key struct {
+	// Model is empty if unknown.
+	Model string
+	// Over is the highest of [Sizes] that the prompts exceed, or 0.
+	Over int64
+}
+
+// Compare orders keys.
+func (k Key) Compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Model, o.Model), cmp.Compare(k.Over, o.Over))
+}
+
+// Sizes are the numbers of tokens of a prompt beyond which some model costs more, ascending.
+func Sizes() []int64 { return []int64{100_000, 200_000, 272_000} }
+
+// Over returns the highest of [Sizes] that the prompt of one request exceeds, or 0.
+func (t Tokens) Over() (over int64) {
+	for _, size := range Sizes() {
+		if t.Input+t.CacheRead+t.CacheWrite > size {
+			over = size
+		}
+	}
+	return over
+}
+
+// Model has the tokens of one model, in requests with prompts of one size.
 type Model struct {
 	// Name is empty if unknown.
 	Name string `json:"name"`
+	// Over is that of [Key].
+	Over int64 `json:"over,omitempty"`
 	Tokens
 }
+
+func (m Model) key() Key { return Key{m.Name, m.Over} }
 
 // Totals are the tokens since the proxy started.
 type Totals struct {
@@ -74,7 +105,7 @@ func Read(answer []byte) (Totals, error) {
 		return Totals{}, wrong
 	}
 	for _, m := range t.Models {
-		if !m.valid() || !ValidName(m.Name) {
+		if !m.valid() || !ValidName(m.Name) || m.Over < 0 {
 			return Totals{}, wrong
 		}
 	}

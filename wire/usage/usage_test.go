@@ -18,7 +18,7 @@ func TestNext(t *testing.T) {
 		`{"id":"a","models":[{"name":"m","input":110,"output":5,"cache_read":3},{"name":"","output":1}],"unknown":2}`,
 		"not JSON",
 		`{"id":"a","models":[{"name":"m","input":111,"output":5,"cache_read":3},{"name":"","output":1}],"unknown":2}`,
-		`{"id":"b","models":[{"name":"m","input":7}],"unknown":1}`,
+		`{"id":"b","models":[{"name":"m","input":7},{"name":"m","over":200000,"input":9}],"unknown":1}`,
 	}
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,11 +33,11 @@ func TestNext(t *testing.T) {
 		return spent
 	}
 	assert.DeepEqual(t, next(), Spent{})
-	assert.DeepEqual(t, next(), Spent{Models: map[string]Tokens{"m": {Input: 10, CacheRead: 3}, "": {Output: 1}}, Unknown: 2})
+	assert.DeepEqual(t, next(), Spent{Models: map[Key]Tokens{{Model: "m"}: {Input: 10, CacheRead: 3}, {}: {Output: 1}}, Unknown: 2})
 	_, err := s.Next(t.Context())
 	assert.ErrorContains(t, err, "not valid")
-	assert.DeepEqual(t, next(), Spent{Models: map[string]Tokens{"m": {Input: 1}, "": {}}})
-	assert.DeepEqual(t, next(), Spent{Models: map[string]Tokens{"m": {Input: 7}}, Unknown: 1}) // after a restart
+	assert.DeepEqual(t, next(), Spent{Models: map[Key]Tokens{{Model: "m"}: {Input: 1}, {}: {}}})
+	assert.DeepEqual(t, next(), Spent{Models: map[Key]Tokens{{Model: "m"}: {Input: 7}, {Model: "m", Over: 200_000}: {Input: 9}}, Unknown: 1}) // after a restart
 	assert.DeepEqual(t, asked, []string{"GET /.usage", "GET /.usage", "GET /.usage", "GET /.usage", "GET /.usage"})
 	assert.Check(t, At("") == nil)
 }
