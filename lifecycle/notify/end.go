@@ -34,7 +34,7 @@ func stopOf(code int, word string) string {
 }
 
 // totals matches the summary of a loop: fixed words and numbers.
-var totals = lazyregexp.New(`^Total:( (\||[~$]{0,2}[0-9][0-9.,hms]*|(runs?|tasks?|done|released|left|commits?|tokens|cost|at|least|unknown)[,:]?))*$`)
+var totals = lazyregexp.New(`^Total:( (\||[~$]{0,2}[0-9][0-9.,hms]*|(runs?|tasks?|done|failed|released|left|added|changed|closed|reopened|no|commits?|tokens|cost|at|least|unknown)[,:]?))*$`)
 
 // summaryOf returns the summary of a log if it has the form of one, and "" otherwise.
 func summaryOf(text string) string {

@@ -87,7 +87,7 @@ func (s *Store) Done(ctx context.Context, slug, resultJSON string) error {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `
-			UPDATE tasks SET status = 'done', result = COALESCE(?, result), updated_at = datetime('now')
+			UPDATE tasks SET status = 'done', result = COALESCE(?, result), fail_reason = NULL, updated_at = datetime('now')
 			WHERE id = ?`, null(resultJSON), id)
 		return err
 	}))

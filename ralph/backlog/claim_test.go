@@ -152,3 +152,20 @@ func TestPeek(t *testing.T) {
 		assert.DeepEqual(t, slugs(held), []string{"held"})
 	}
 }
+
+func TestDoneTaskKeepsNoReason(t *testing.T) {
+	for name, finish := range map[string]func(*Store) error{
+		"done":   func(s *Store) error { return s.Done(t.Context(), "a", "") },
+		"update": func(s *Store) error { return s.Update(t.Context(), "a", Changes{Status: new(StatusDone)}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t)
+			add(t, s, "a")
+			claim(t, s, "a", "me")
+			assert.NilError(t, s.Fail(t.Context(), "a", "build broke"))
+			claim(t, s, "a", "me")
+			assert.NilError(t, finish(s))
+			assert.Equal(t, get(t, s, "a").FailReason, "")
+		})
+	}
+}

@@ -133,6 +133,9 @@ func (c Changes) sql(by string) (assignments []string, args []any, err error) {
 	set("status", *c.Status)
 	switch *c.Status {
 	case StatusOpen, StatusDone:
+		if *c.Status == StatusDone {
+			set("fail_reason", nil)
+		}
 		set("failures", 0)
 		set("deleted_at", nil)
 		set("deleted_by", nil)

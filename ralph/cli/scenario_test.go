@@ -84,7 +84,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "gives everything back", agent: `take; ralph task fail "$id" --reason "too hard" >&2`, code: loop.Unfinished.ExitCode(),
-		status: "0 open, 0 active, 0 done, 2 blocked", stdout: []string{"Iteration 1: released a/01", "Iteration 6: released b/02"},
+		status: "0 open, 0 active, 0 done, 2 blocked", stdout: []string{"Iteration 1: released a/01", "Iteration 6: released b/02", "| reason: too hard", ", 6 released, "},
 		stderr: []string{"Warning: task a/01 is blocked after repeated failures: too hard\nHint: reopen it with \"ralph task reopen a/01\""},
 	},
 	{
@@ -283,7 +283,7 @@ func fileExists(path string) bool {
 }
 
 func TestNextLoopReleasesTasksOfAKilledLoop(t *testing.T) {
-	p := newScenario(t, `nth; take --lease 99999999; if [ $n = 1 ]; then echo $$ >"$STATE/escaped"; sleep 600; fi; commit; finish`, "")
+	p := newScenario(t, `nth; take --lease 99999999; if [ $n = 1 ]; then echo $$ >"$STATE/escaped"; sleep 600; fi; ralph task show "$id" >>"$STATE/shown"; commit; finish`, "")
 	ralph := filepath.Join(p.dir, ".bin", "ralph")
 	cmd := p.command(ralph, "build", "--danger")
 	assert.NilError(t, cmd.Start())
@@ -303,7 +303,10 @@ func TestNextLoopReleasesTasksOfAKilledLoop(t *testing.T) {
 	assert.NilError(t, err, string(out))
 	assert.Assert(t, cmp.Regexp(`(?m)^Task a/01 is open again: agent [0-9a-f]{4}, which held it, died\.$`, string(out)))
 	assert.Assert(t, cmp.Contains(p.task(t, "plan-status"), "0 open, 0 active, 2 done"))
-	assert.Assert(t, cmp.Contains(p.task(t, "show", "a/01"), "agent process died"))
+	shown, err := os.ReadFile(filepath.Join(state, "shown"))
+	assert.NilError(t, err)
+	assert.Assert(t, cmp.Contains(string(shown), "Fail reason: agent process died"))
+	assert.Assert(t, !strings.Contains(p.task(t, "show", "a/01"), "Fail reason"))
 }
 
 func TestRunningLoopCannotBeResumed(t *testing.T) {

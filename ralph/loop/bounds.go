@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -15,8 +16,8 @@ import (
 type Totals struct {
 	Runs int `json:"runs"`
 	Done int `json:"done"`
-	// Released counts tasks that were open again after a run, Left those not done at
-	// the end; nil if unknown.
+	// Released counts tasks that were open again although neither their run nor a check
+	// had failed, see Failed. Left counts those not done at the end; nil if unknown.
 	Released int  `json:"released"`
 	Left     *int `json:"left,omitempty"`
 	Commits  int  `json:"commits"`
@@ -30,6 +31,8 @@ type Totals struct {
 	CostUSD       float64 `json:"cost_usd"`
 	CostUnknown   int     `json:"cost_unknown_runs"`
 	CostEstimated bool    `json:"cost_estimated,omitempty"` // at least in part
+	// Failed counts tasks that were open again because their run or a check had failed.
+	Failed int `json:"failed,omitempty"`
 }
 
 func totalsOf(earlier []runlog.Iteration) Totals {
@@ -50,7 +53,11 @@ func (t *Totals) add(it runlog.Iteration) {
 	case outcomeOvertaken: // the other agent's run counts
 	default:
 		t.Done += min(len(it.Done), len(it.Tasks))
-		t.Released += max(0, len(it.Tasks)-len(it.Done)-len(it.Asked))
+		if again := max(0, len(it.Tasks)-len(it.Done)-len(it.Asked)); failedOutcome(it.Outcome) {
+			t.Failed += again
+		} else {
+			t.Released += again
+		}
 	}
 	if p := it.Planned; p != nil {
 		if t.Planned == nil {
@@ -75,6 +82,12 @@ func (t *Totals) add(it runlog.Iteration) {
 		t.CostUSD += max(0, *it.CostUSD)
 		t.CostEstimated = t.CostEstimated || it.CostEstimated
 	}
+}
+
+// failedOutcome reports whether an outcome is the failure of a run or a check. The tasks of
+// other runs that are open again have been released.
+func failedOutcome(outcome string) bool {
+	return slices.Contains([]string{outcomeFailed, outcomeUnchecked, outcomeTimedOut, outcomeIdle}, outcome)
 }
 
 // stallBound returns the maximum number of runs without progress. It does not apply to

@@ -368,7 +368,12 @@ func TestInterruptedCheckReopensTheTask(t *testing.T) {
 	}()
 	poll.WaitOn(t, poll.FileExists(filepath.Join(tr.dir(), "ready")))
 	tr.signals <- os.Interrupt
-	assert.Equal(t, (<-done).Stop, Interrupted)
+	report := <-done
+	assert.Equal(t, report.Stop, Interrupted)
+	assert.Equal(t, report.Iterations[0].Outcome, outcomeInterrupted)
+	assert.DeepEqual(t, s.forgiven, []string{"a"})
+	assert.Equal(t, report.Totals.Released, 1)
+	assert.Equal(t, report.Totals.Failed, 0)
 	assert.Assert(t, cmp.Contains(s.notes[0], "reopen a: check"))
 	assert.Assert(t, cmp.Contains(s.notes[0], "was interrupted"))
 }

@@ -48,6 +48,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 		return noStop, l.park(ctx, it, fault)
 	}
 	it.reopened, it.finished = it.finished, nil
+	it.cutShort = it.forced || stop == Interrupted
 	l.note = fmt.Sprintf("The task %s was finished before and is open again, because a check failed. Fix that first.\n\n%s\n",
 		strings.Join(it.reopened, ", "), reason)
 	for _, slug := range it.reopened {

@@ -70,6 +70,7 @@ type iteration struct {
 	refused       []denylog.Refusal
 	checkRefused  []denylog.Refusal // during its last check, also in refused
 	aside         leftover.Saved    // what it did not commit
+	cutShort      bool              // an interrupt kept the checks from ending
 }
 
 // iterate performs one run and returns the reason to stop, if any.
@@ -253,6 +254,8 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		entry.Reason = cut(it.message.Text)
 	case it.failed() && it.class != classUser:
 		entry.Reason = it.describe()
+	case entry.Outcome == outcomeReleased, entry.Outcome == outcomeUnchecked:
+		entry.Reason = it.taskReason()
 	}
 	if it.after.head != it.before.head && len(it.lost) == 0 {
 		entry.Commit = it.after.head
@@ -285,7 +288,7 @@ func (it *iteration) tasks() []string {
 // name returns the outcome.
 func (it *iteration) name(planning bool) string {
 	switch {
-	case it.end == endInterrupted:
+	case it.end == endInterrupted, it.cutShort:
 		return outcomeInterrupted
 	case len(it.lost) > 0:
 		return outcomeOvertaken

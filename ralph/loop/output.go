@@ -162,10 +162,10 @@ func (l *loop) printReceipt(it runlog.Iteration) {
 	if l.Screen == nil {
 		return
 	}
-	switch it.Outcome {
-	case outcomeDone, outcomeEnded:
+	switch {
+	case it.Outcome == outcomeDone, it.Outcome == outcomeEnded:
 		l.printLive(l.Screen.Outcome(text, true, false))
-	case outcomeFailed, outcomeUnchecked, outcomeTimedOut, outcomeIdle, outcomeReleased:
+	case failedOutcome(it.Outcome), it.Outcome == outcomeReleased:
 		l.printLive(l.Screen.Outcome(text, false, true))
 	default:
 		l.printLive(l.Screen.Outcome(text, false, false))

@@ -55,10 +55,14 @@ func (l *loop) countBlocked(it *iteration) {
 
 // forgive does not count a blameless run against its tasks.
 func (l *loop) forgive(ctx context.Context, it *iteration) {
-	if l.Backlog == nil || !it.consequence().forgive {
-		return
+	var blameless []string
+	if it.consequence().forgive {
+		blameless = slices.Concat(it.released, it.failedByAgent)
 	}
-	for _, slug := range slices.Concat(it.released, it.failedByAgent) {
+	if it.cutShort {
+		blameless = append(blameless, it.reopened...)
+	}
+	for _, slug := range blameless {
 		if err := l.Backlog.Forgive(ctx, slug); err != nil {
 			l.warnf("resetting the failures of task %s: %s", termsafe.Strip(slug), err)
 		}

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -45,7 +46,20 @@ func line(it runlog.Iteration) string {
 	if len(it.Refused) > 0 {
 		parts = append(parts, "blocked: "+deniedLine(it.Refused))
 	}
+	if it.Outcome == outcomeReleased && it.Reason != "" {
+		parts = append(parts, "reason: "+it.Reason)
+	}
 	return strings.Join(parts, " | ")
+}
+
+// taskReason returns why the first task that is open again is not done.
+func (it *iteration) taskReason() string {
+	for _, slug := range slices.Concat(it.reopened, it.released, it.failedByAgent) {
+		if reason := strings.TrimSuffix(firstLine(it.after.tasks[slug].Reason), ":"); reason != "" {
+			return termsafe.Line(cut(reason))
+		}
+	}
+	return ""
 }
 
 // summarize prints the loop as a table.
@@ -95,6 +109,9 @@ func (t Totals) String() string {
 	tasks := count(t.Done, "task") + " done"
 	if t.Planned != nil {
 		tasks = describePlan(*t.Planned)
+	}
+	if t.Failed > 0 {
+		tasks += fmt.Sprintf(", %d failed", t.Failed)
 	}
 	if t.Released > 0 {
 		tasks += fmt.Sprintf(", %d released", t.Released)
