@@ -145,3 +145,24 @@ func TestReplacedNamesAreKept(t *testing.T) {
 	slices.Sort(want)
 	assert.DeepEqual(t, w.keptCommits(), want)
 }
+
+// Uncommitted changes of a run that the sandbox has removed, because their task is done, are
+// removed here with the next commits: those alone, and not if they have another content here.
+func TestRemovedLeftoversAreRemoved(t *testing.T) {
+	t.Parallel()
+	w := newSandbox(t)
+	w.commit("a.txt", "one\n")
+	for _, name := range []string{"ralph-leftover/a-1234567", "ralph-leftover/b/c-1234567", "mine"} {
+		w.sandboxGit("branch", name)
+	}
+	w.fetch()
+	refs := func() string {
+		return w.git("for-each-ref", "--format=%(refname:lstrip=3)", w.repo.Prefix()+"/ralph-leftover", w.repo.Prefix()+"/mine")
+	}
+	assert.Equal(t, refs(), "mine\nralph-leftover/a-1234567\nralph-leftover/b/c-1234567")
+	w.sandboxGit("branch", "-D", "mine", "ralph-leftover/a-1234567", "ralph-leftover/b/c-1234567")
+	w.git("update-ref", w.repo.Prefix()+"/ralph-leftover/b/c-1234567", "HEAD~1")
+	w.commit("b.txt", "two\n")
+	w.fetch()
+	assert.Equal(t, refs(), "mine\nralph-leftover/b/c-1234567")
+}

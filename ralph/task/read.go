@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
@@ -80,10 +81,14 @@ func show(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
+	refs := leftover.Worktree(s.store.Top()).List(ctx)[task.Slug]
 	if asJSON {
-		return s.printJSON(taskJSON(task))
+		shown := taskJSON(task)
+		shown.SetAside = refs
+		return s.printJSON(shown)
 	}
 	s.printDetails(task, withDeps)
+	s.printBlock("Set aside:", refs)
 	return nil
 }
 

@@ -31,9 +31,11 @@ type Task struct {
 	FailReason     string          `json:"fail_reason,omitempty"`
 	Result         json.RawMessage `json:"result,omitempty"`
 	Questions      []Question      `json:"questions,omitempty"` // oldest first
-	CreatedAt      time.Time       `json:"created_at,omitzero"`
-	UpdatedAt      time.Time       `json:"updated_at,omitzero"`
-	DeletedAt      time.Time       `json:"deleted_at,omitzero"`
+	// SetAside are refs of what runs of the task did not commit, newest first.
+	SetAside  []string  `json:"set_aside,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	DeletedAt time.Time `json:"deleted_at,omitzero"`
 }
 
 // Edit is the input of "ralph task _rewrite": a task before and after the user has edited
