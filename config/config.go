@@ -134,6 +134,9 @@ type Sandbox struct {
 	// ShadowModules has a container keep its own node_modules: ShadowAuto,
 	// ShadowOn or ShadowOff.
 	ShadowModules string
+	// CA holds the certificates of sandbox.ca in PEM, which the agent image and the proxy
+	// trust besides their own.
+	CA string
 	// Network says what a container reaches.
 	Network Network
 	// Resources bounds the sandbox.

@@ -71,6 +71,9 @@ const (
 	keyPass      = "env.pass"
 	keyTimeout   = "sandbox.resources.timeout_minutes"
 
+	// KeyCA is the key of the certificates that are trusted.
+	KeyCA = "sandbox.ca"
+
 	keyReadOnly = "sandbox.read_only"
 	keyRuntime  = "sandbox.runtime"
 	keyShadow   = "sandbox.shadow_node_modules"
@@ -141,6 +144,7 @@ func mainSettings() []setting {
 		boolSetting(keyEnabled, "", func(c *Config) *bool { return &c.Sandbox.Enabled }),
 		stringSetting(keyDriver, "RALPH_DRIVER", func(c *Config) *string { return &c.Sandbox.Driver }, among(DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)),
 		imageSetting(keyImage, "RALPH_IMAGE", "DOCKER_SANDBOX_IMAGE", func(c *Config) *string { return &c.Sandbox.Image }, ImageChecker.Image),
+		{key: KeyCA, form: stringForm, env: "RALPH_CA", set: userOnly(setCertificates)},
 		stringSetting(keyGit, "RALPH_GIT", func(c *Config) *string { return &c.Sandbox.Git }, among(GitDirect, GitPrivate)),
 		stringSetting(KeyWorkspace, "RALPH_WORKSPACE", func(c *Config) *string { return &c.Sandbox.Workspace }, among(WorkspaceAuto, WorkspaceLive, WorkspaceClone)),
 		boolSetting("sandbox.reuse_container", "", func(c *Config) *bool { return &c.Sandbox.Reuse }),

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/buildkit/util/staticfs"
+	"github.com/tonistiigi/fsutil"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
@@ -48,19 +51,25 @@ var openArg = lazyregexp.New(`(?m)^ARG ([A-Z0-9_]+)$`)
 // agentDockerfile returns the Dockerfile of an agent's image: the steps that all agents
 // share, which are built once per base, and the agent's own. The versions file sets the
 // arguments.
-func agentDockerfile(agent string) ([]byte, error) {
+//
+// The image trusts the certificates in ca besides its own. The Dockerfile has their hash, so
+// that the digest of the image covers them.
+func agentDockerfile(agent, ca string) ([]byte, error) {
 	if !slices.Contains(Agents(), agent) {
 		return nil, hint.Wrap(fmt.Errorf("no image for agent %q", agent), "choose one of %s, or use an image that contains the agent with --image IMAGE", strings.Join(Agents(), ", "))
 	}
-	parts, tools := []string{"common", "node", agent, "npm"}, agentTools
+	parts, tools := []string{"base", "common", "node", agent, "npm"}, agentTools
 	if agent == "shell" {
-		parts, tools = []string{"common", agent}, shellTools
+		parts, tools = []string{"base", "common", agent}, shellTools
+	}
+	if ca != "" {
+		parts = slices.Insert(parts, 1, "ca")
 	}
 	values, err := agentVersions()
 	if err != nil {
 		return nil, err
 	}
-	values["TOOLS"] = tools
+	values["TOOLS"], values["CA_HASH"] = tools, fullHash(ca)
 	var content []byte
 	for _, part := range parts {
 		steps, err := agentFiles.ReadFile("agents/" + part + "/Dockerfile")
@@ -93,9 +102,21 @@ func agentVersions() (map[string]string, error) {
 	return versions, nil
 }
 
+// certificatesFile is the name of the certificates in the build context.
+const certificatesFile = "ca.pem"
+
+// certificateContext is a build context with certificates.
+func certificateContext(ca string) fsutil.FS {
+	files := staticfs.NewFS()
+	if ca != "" {
+		files.Add(certificatesFile, sentFile([]byte(ca)), []byte(ca))
+	}
+	return files
+}
+
 // agentSpec describes the agent image of a request.
 func agentSpec(req Request) (buildSpec, error) {
-	dockerfile, err := agentDockerfile(req.Agent)
+	dockerfile, err := agentDockerfile(req.Agent, req.CA)
 	if err != nil {
 		return buildSpec{}, err
 	}
@@ -111,6 +132,7 @@ func agentSpec(req Request) (buildSpec, error) {
 		tag:        agentTag(req.Agent, base, dockerfile),
 		base:       base,
 		dockerfile: dockerfile,
+		context:    certificateContext(req.CA),
 		labels: map[string]string{
 			labelAgent:     req.Agent,
 			labelBase:      base,

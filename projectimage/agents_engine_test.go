@@ -2,8 +2,10 @@ package projectimage
 
 import (
 	"crypto/sha256"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -52,6 +54,33 @@ func TestEngineShellImage(t *testing.T) {
 		assert.Equal(t, e.inspects.Load(), int64(1))
 		assert.Equal(t, e.others.Load(), int64(0))
 	})
+}
+
+// Build steps, those of the project's layer included, and agents trust a company's
+// certificates, on bases with and without tools for that.
+func TestEngineCertificates(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	save := "cat >/tmp/server.pem <<'END'\n" + string(certificate) + "END\n"
+	verify := "openssl verify -CAfile /etc/ssl/certs/ca-certificates.crt /tmp/server.pem"
+	for _, tc := range []struct{ name, base string }{
+		{"with update-ca-certificates", ""},
+		{"with a bundle only", "RUN rm /usr/sbin/update-ca-certificates"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			onEngines(t, func(t *testing.T, e *testEngine) {
+				base := e.derive(t, tc.base)
+				without, err := e.ensure(t, Request{Agent: "shell", Base: base})
+				assert.NilError(t, err)
+				assert.Equal(t, e.run(t, without.Ref, save+"! "+verify+" >&2 && echo rejected"), "rejected")
+
+				with, err := e.ensure(t, Request{Agent: "shell", Base: base, CA: string(certificate)})
+				assert.NilError(t, err)
+				assert.Equal(t, e.run(t, with.Ref, save+verify+"; env | grep -c =/etc/ssl/certs/ca-certificates.crt"), "/tmp/server.pem: OK\n7")
+			})
+		})
+	}
 }
 
 func TestEngineUserOnAnyBase(t *testing.T) {

@@ -68,7 +68,7 @@ func TestUnknownAgent(t *testing.T) {
 
 func parseDockerfile(t *testing.T, agent string) *parser.Result {
 	t.Helper()
-	content, err := agentDockerfile(agent)
+	content, err := agentDockerfile(agent, "")
 	assert.NilError(t, err)
 	result, err := parser.Parse(bytes.NewReader(content))
 	assert.NilError(t, err)
@@ -97,7 +97,7 @@ func TestDockerfiles(t *testing.T) {
 			assert.DeepEqual(t, instructions(result, "USER"), []string{"root", "agent"})
 			assert.DeepEqual(t, instructions(result, "WORKDIR"), []string{"/home/agent"})
 
-			content, err := agentDockerfile(agent)
+			content, err := agentDockerfile(agent, "")
 			assert.NilError(t, err)
 			assert.Assert(t, !regexp.MustCompile(`(?mi)^#\s*(syntax|escape|check)\s*=`).Match(content),
 				"a directive would make the engine fetch another frontend")
@@ -122,6 +122,14 @@ func TestDockerfileStepsAreShell(t *testing.T) {
 			assert.NilError(t, err, "%s\n%s", step, out)
 		}
 	}
+}
+
+func TestCertificatesAreInTheDigest(t *testing.T) {
+	tags := map[string]bool{}
+	for _, ca := range []string{"", "one", "two"} {
+		tags[refOf(t, Request{Agent: "shell", CA: ca})] = true
+	}
+	assert.Equal(t, len(tags), 3)
 }
 
 // pinned returns what the file of versions says.

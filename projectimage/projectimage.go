@@ -44,6 +44,7 @@ type Credentials = authprovider.AuthConfigProvider
 type Request struct {
 	Agent    string   // one of [Agents]
 	Base     string   // upstream base image; empty for the agent's default
+	CA       string   // certificates in PEM that the image trusts; empty for its own only
 	Project  *Project // the layer on the agent image; nil for none
 	Image    string   // use this image unchanged, pull it if it is missing, and build nothing
 	Platform string   // such as "linux/arm64"; empty for the engine's

@@ -9,6 +9,8 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/fs"
+
+	"github.com/docker-ralph/docker-ralph/config"
 )
 
 func TestCertificates(t *testing.T) {
@@ -17,8 +19,8 @@ func TestCertificates(t *testing.T) {
 	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	for _, tc := range []struct{ name, content, want, warning string }{
 		{"certificates", good, good, ""},
-		{"none in it", "nothing\n", "", "SSL_CERT_FILE has no effect: there is no certificate in it"},
-		{"too much", good + string(bytes.Repeat([]byte("\n"), certificatesMax)), "", "it has more than"},
+		{"none in it", "nothing\n", "", "SSL_CERT_FILE has no effect: there is no certificate in PEM format in it"},
+		{"too much", good + string(bytes.Repeat([]byte("\n"), config.MaxCertificates)), "", "it has more than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var said bytes.Buffer

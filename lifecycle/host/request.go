@@ -9,10 +9,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
+// AgentRequest returns the request for the image without a project's layer.
+func AgentRequest(cfg config.Effective) projectimage.Request {
+	return projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, CA: cfg.Sandbox.CA, Image: cfg.Sandbox.Image}
+}
+
 // ImageRequest returns the request for the image of a worktree. All worktrees of a repository
 // share the request of the main one, if it is known.
 func ImageRequest(ctx context.Context, wt gitrepo.Worktree, cfg config.Effective) (projectimage.Request, error) {
-	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
+	req := AgentRequest(cfg)
 	if req.Image != "" {
 		return req, nil
 	}

@@ -30,7 +30,7 @@ func findImageScope(ctx context.Context, h host.Host, over config.Overrides) (im
 	}
 	if !s.inside {
 		s.cfg, err = approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv, Overrides: over})
-		s.req = projectimage.Request{Agent: s.cfg.Agent.Name, Base: s.cfg.Image.Base, Image: s.cfg.Sandbox.Image}
+		s.req = host.AgentRequest(s.cfg)
 		return s, err
 	}
 	if s.cfg, err = approval.Configure(ctx, h, s.wt, over); err != nil {

@@ -135,7 +135,7 @@ func (m *machine) AgentImage(ctx context.Context) (selftest.Image, error) {
 	cfg := m.cfg
 	cfg.Sandbox.Driver = d.Name
 	worktree := gitrepo.Worktree{Scope: gitrepo.Scope{Repo: "selftest/" + rand.Text(), Branch: "main"}}
-	req := projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Image: cfg.Sandbox.Image}
+	req := host.AgentRequest(cfg)
 	if m.at, err = run.Choose(ctx, m.Host, worktree, cfg, req, m.Host.Engine); err != nil {
 		return selftest.Image{}, err
 	}
@@ -203,7 +203,9 @@ func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.
 		if err := approval.ApproveBuild(ctx, m.Host, &project); err != nil {
 			return selftest.Image{}, selftest.Skip(withHints(err))
 		}
-		return m.ensureImage(ctx, projectimage.Request{Agent: cfg.Agent.Name, Base: cfg.Image.Base, Project: &project})
+		req := host.AgentRequest(cfg)
+		req.Project = &project
+		return m.ensureImage(ctx, req)
 	}, nil
 }
 

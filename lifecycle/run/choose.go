@@ -122,7 +122,7 @@ func atSbx(ctx context.Context, h host.Host, at *Choice, current string, cfg con
 func imageForSbx(ctx context.Context, h host.Host, at *Choice, current string, cfg config.Effective, connected func() (host.API, error)) error {
 	explicit := at.Image != "" // sbx pulls it if the engine lacks it
 	template, provided := microvm.Template(cfg.Agent.Name)
-	customized := at.Request.Base != "" || at.Request.Project != nil
+	customized := at.Request.Base != "" || at.Request.CA != "" || at.Request.Project != nil
 	if !explicit && provided && current == template && !customized {
 		useTemplate(h, at, template)
 		return nil

@@ -43,7 +43,7 @@ func setPolicy(h host.Host, spec *lifecycle.Spec, cfg config.Effective, at Choic
 	}
 	spec.Egress = lifecycle.Egress{Policy: policy, Amended: amended, Asked: cfg.NetworkConfigured()}
 	if inContainer {
-		spec.Egress.Upstream, spec.Egress.CA = upstream(h, at), sync.OnceValue(h.Certificates)
+		spec.Egress.Upstream, spec.Egress.CA = upstream(h, at), sync.OnceValue(func() string { return cfg.Sandbox.CA + h.Certificates() })
 		return nil
 	}
 	spec.Egress.Amended, err = network.WithEndpoints(h, amended, cfg.KeyAgent())
