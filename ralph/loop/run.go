@@ -35,6 +35,8 @@ type outcome struct {
 	complaint string
 	denied    event.Denied
 	hooks     []string       // errors of hooks of the agent's settings
+	writing   []event.Tool   // calls that change files, without their results
+	unwritten string         // the last such call that failed, and why
 	retries   int            // of requests to the model
 	retry     string         // the last one
 	asking    bool           // the model has not answered since the start, or the last retry

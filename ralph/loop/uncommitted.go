@@ -122,6 +122,9 @@ func (l *loop) warnUncommitted(ctx context.Context, it *iteration, before change
 			l.warnf("task %s is done, but its commit %s is not on the branch", slug, cut(commit))
 		}
 	}
+	if it.unwritten != "" && it.after.head == it.before.head {
+		l.warnf("%s done without a commit, although a tool call failed: %s", strings.Join(it.finished, ", "), it.unwritten)
+	}
 	left := it.aside.Files
 	if it.aside == (leftover.Saved{}) {
 		left = len(slices.DeleteFunc(l.uncommitted(ctx).Files, func(file string) bool { return slices.Contains(before.Files, file) }))

@@ -187,8 +187,13 @@ func (w *watch) apply(events []event.Event) {
 			}
 		case event.Model:
 			w.out.model, w.out.asking = e.Name, w.out.asking || w.out.model == ""
-		case event.Text, event.Tool:
+		case event.Text:
 			w.out.asking, w.out.retry = false, ""
+		case event.Tool:
+			w.out.asking, w.out.retry = false, ""
+			w.out.startWrite(e)
+		case event.ToolResult:
+			w.out.endWrite(e)
 		case event.RateLimit:
 			w.out.limit = stream.Message{Fault: stream.RateLimited, RateLimit: e}
 		case event.Retry:

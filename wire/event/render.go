@@ -1,13 +1,29 @@
 package event
 
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of the displayed text of a failed tool call.
+const (
+	failedLines = 3
+	failedWidth = 200 // code points of a line
+)
+
 // Render returns the displayed form of an event, as in the original program; it can
-// be empty.
+// be empty. Failed tool calls are displayed as well.
 func Render(e Event) string {
 	switch e := e.(type) {
 	case Text:
 		return e.Text
 	case Tool:
 		return "\n🔧 " + e.Name + e.Detail + "\n"
+	case ToolResult:
+		if e.Failed {
+			return e.failure()
+		}
+		return ""
 	case Retry:
 		return "\n↻ " + e.Text + "\n"
 	case Result:
@@ -15,4 +31,32 @@ func Render(e Event) string {
 	default:
 		return ""
 	}
+}
+
+// failure returns the first lines of a failed call's output.
+func (r ToolResult) failure() string {
+	lines := strings.Split(strings.TrimSpace(r.Text), "\n")
+	if lines[0] == "" {
+		lines[0] = "failed"
+	}
+	if len(lines) > failedLines {
+		lines = append(lines[:failedLines], "…")
+	}
+	var b strings.Builder
+	for i, line := range lines {
+		mark := "     "
+		if i == 0 {
+			mark = "   ✗ "
+		}
+		b.WriteString(mark + shorten(strings.TrimRight(line, " \r"), failedWidth) + "\n")
+	}
+	return b.String()
+}
+
+// shorten returns the first n code points of s, and "…" if there are more.
+func shorten(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n]) + "…"
 }
