@@ -77,7 +77,7 @@ test-all: build ## run them on both engines, with all drivers and remote engines
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine
-	$(GO) test -race -shuffle=on $(PACKAGES)
+	GORACE=atexit_sleep_ms=0 $(GO) test -race "-gcflags=modernc.org/...=-race=false" -shuffle=on $(PACKAGES)
 
 # No race detector and no shuffling, so that Go caches the results of unchanged packages. Without DWARF,
 # as linking is most of the work. Several packages mostly wait: four run at a time.
