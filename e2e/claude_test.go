@@ -180,7 +180,7 @@ func TestClaudeWithARejectedKeyEndsTheLoop(t *testing.T) {
 		flags := []string{"--agent", "claude", "--base", base}
 		w.ok(t, append(flags, "task", "create", "shop/01", "Add one")...)
 		res := w.ralph(t, append(flags, "build")...).expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: claude: the model's endpoint refused the key: HTTP status 401\nHint: check the value of ANTHROPIC_API_KEY\n"))
+		assert.Check(t, is.Contains(res.stderr, "Error: claude: the model's endpoint rejected the key: HTTP status 401\nHint: check the value of ANTHROPIC_API_KEY\n"))
 		assert.Check(t, is.Contains(res.stdout, "↻ request failed (401 authentication_failed), retry 1 of "))
 		assert.Check(t, is.Contains(res.stdout, "Iteration 1: failed"))
 		assert.Check(t, !strings.Contains(res.stdout, "Done (success)") && !strings.Contains(res.stdout, "Iteration 2"))

@@ -81,7 +81,7 @@ const ExitNoGit = 11
 // ExitQuestion is the exit code of a loop with nothing left but questions to the user.
 const ExitQuestion = 12
 
-// ExitCheck is the exit code of a loop whose checks cannot pass, whatever its tasks do.
+// ExitCheck is the exit code of a loop whose checks fail regardless of its tasks.
 const ExitCheck = 13
 
 // How a loop has ended whose commits are not on the user's branch, although it has succeeded in its

@@ -24,7 +24,7 @@ func Keys(name string) []string { return keys[name] }
 
 // KeyError returns the error for a missing or rejected key, with the variables as a hint.
 func KeyError(name, message string, getenv func(string) string) error {
-	rejected := fmt.Errorf("%s: the model's endpoint refused the key: %s", name, message)
+	rejected := fmt.Errorf("%s: the model's endpoint rejected the key: %s", name, message)
 	known := Keys(name)
 	set := slices.DeleteFunc(slices.Clone(known), func(key string) bool { return getenv == nil || getenv(key) == "" })
 	switch {

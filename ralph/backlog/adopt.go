@@ -63,7 +63,7 @@ func (s *Store) Adopt(ctx context.Context, from Scope) (moved int64, err error) 
 		case twice.Valid:
 			return fmt.Errorf("task '%s' exists on both branches", twice.String)
 		case claimed.Valid:
-			return hint.Wrap(fmt.Errorf("task '%s' is active", claimed.String), "wait for its loop, or stop that")
+			return hint.Wrap(fmt.Errorf("task '%s' is active", claimed.String), "wait until its loop has ended, or stop it")
 		}
 		res, err := tx.ExecContext(ctx, `
 			UPDATE tasks SET scope_repo = ?1, scope_branch = ?2, updated_at = datetime('now')

@@ -35,7 +35,7 @@ func TestOneshot(t *testing.T) {
 		},
 		{name: "takes too long", script: "sleep 100", decoder: event.PlainText(), timeout: 50 * time.Millisecond, code: exitTimedOut, err: "the run exceeded its time limit of 50ms"},
 		{
-			name: "key refused", decoder: stream.Claude(), code: exitFailure, err: "mine: the model's endpoint refused the key: HTTP status 401",
+			name: "key refused", decoder: stream.Claude(), code: exitFailure, err: "mine: the model's endpoint rejected the key: HTTP status 401",
 			script: `echo '{"type":"system","subtype":"api_retry","attempt":2,"max_retries":10,"retry_delay_ms":1000,"error_status":401,"error":"authentication_failed"}'; exec sleep 100`,
 			stdout: "\n↻ request failed (401 authentication_failed), retry 2 of 10 in 1s\n",
 		},

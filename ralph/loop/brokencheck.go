@@ -16,7 +16,7 @@ import (
 // next task may repair it.
 const maxBroken = 2
 
-// brokenChecks are the checks that cannot pass, whatever a task does.
+// brokenChecks are the checks that fail regardless of the tasks.
 type brokenChecks struct {
 	inRow int    // tasks that could not be checked
 	fault string // of the last check
@@ -61,7 +61,7 @@ func (l *loop) checkFault(ctx context.Context, command, how, output string) stri
 	if l.broken.same++; l.broken.same < maxSame {
 		return ""
 	}
-	return fmt.Sprintf("the check %q fails the same way on commit %s, which is accepted", termsafe.Line(command), short(l.accepted))
+	return fmt.Sprintf("the check %q fails the same way on commit %s, the last accepted one", termsafe.Line(command), short(l.accepted))
 }
 
 // checkAccepted runs a check in a copy of the accepted commit. It lacks ignored files, so the
@@ -103,7 +103,7 @@ func (l *loop) park(ctx context.Context, it *iteration, fault string) error {
 	l.warnf("%s: not counted against %s", fault, strings.Join(it.finished, ", "))
 	for _, slug := range it.finished {
 		question := fmt.Sprintf("The task is finished, but %s. Is the check right?", fault)
-		if err := l.Backlog.Park(ctx, slug, question, "repaired, check again", "the task has to repair it"); err != nil {
+		if err := l.Backlog.Park(ctx, slug, question, "fixed, check again", "the task must fix it"); err != nil {
 			return fmt.Errorf("asking about task %s: %w", slug, err)
 		}
 	}
@@ -114,5 +114,5 @@ func (l *loop) park(ctx context.Context, it *iteration, fault string) error {
 // brokenCheck is the error of a loop that ends because of a check.
 func (l *loop) brokenCheck() error {
 	return hint.Wrap(fmt.Errorf("no task can be checked: %s", l.broken.fault),
-		"repair it, or change commands or timeout under [checks]; then answer with %q", l.questionCommand("answer TASK ANSWER"))
+		"fix it, or change commands or timeout under [checks]; then answer with %q", l.questionCommand("answer TASK ANSWER"))
 }

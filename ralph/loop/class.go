@@ -20,7 +20,7 @@ const (
 	classWorld                // the model cannot be used now, or the agent's program crashed at its start
 	classForGood              // the model cannot be used before a setting is changed
 	classRun                  // the run: it failed, was silent, or took too long or too much
-	classCheck                // the check: it cannot pass, whatever the task does
+	classCheck                // the check: it fails regardless of the task
 )
 
 // consequence is what follows from a class.

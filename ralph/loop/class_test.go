@@ -58,7 +58,7 @@ var endings = []struct {
 	{"custom agent, refused", custom{"echo connect ECONNREFUSED 10.0.0.1:443; exit 1"}, false, classWorld, "model unavailable", "ECONNREFUSED"},
 	{"crash at the start", custom{"kill -SEGV $$"}, false, classWorld, "model unavailable", "crashed at its start (exit code 139)"},
 
-	{"401", custom{"echo API Error: 401; exit 1"}, true, classForGood, "failed", "key refused: API Error: 401"},
+	{"401", custom{"echo API Error: 401; exit 1"}, true, classForGood, "failed", "key rejected: API Error: 401"},
 	{"402", script(result("Credit balance is too low")), true, classForGood, "failed", "Credit balance is too low"},
 	{"402 after work", script(spoke + result("Credit balance is too low")), true, classForGood, "failed", "Credit balance is too low"},
 	{"unknown model", script(result("There is an issue with the selected model (x).")), false, classForGood, "failed", "selected model"},
@@ -116,7 +116,7 @@ func TestClasses(t *testing.T) {
 			forgiven := tc.class == classWorld || tc.class == classForGood
 			assert.Equal(t, len(s.forgiven) > 0, forgiven && tc.claims)
 			if forgiven && tc.claims {
-				assert.Check(t, cmp.Contains(s.notes[0], strings.TrimPrefix(tc.reason, "key refused: ")), "the task keeps the true reason")
+				assert.Check(t, cmp.Contains(s.notes[0], strings.TrimPrefix(tc.reason, "key rejected: ")), "the task keeps the true reason")
 			}
 		})
 	}

@@ -27,9 +27,9 @@ const (
 	reasonLimited     = "session ran into a rate limit"
 	reasonUnavailable = "the model was not available"
 	reasonUnusable    = "the model cannot be used"
-	reasonBound       = "the loop reached a bound"
+	reasonBound       = "the loop reached a limit"
 	reasonProcesses   = "session used up the process limit"
-	reasonKey         = "the model's endpoint refused the agent's key"
+	reasonKey         = "the model's endpoint rejected the agent's key"
 )
 
 // OutcomeFailed is recorded for a failed run.
@@ -250,7 +250,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	case it.damage != "":
 		entry.Reason = it.describe()
 	case it.message.Fault == stream.KeyRefused:
-		entry.Reason = "key refused: " + cut(it.message.Text)
+		entry.Reason = "key rejected: " + cut(it.message.Text)
 	case it.message.Fault != stream.NoFault:
 		entry.Reason = cut(it.message.Text)
 	case it.failed() && it.class != classUser:

@@ -25,9 +25,9 @@ func TestRejectedKeyEndsTheLoop(t *testing.T) {
 	for _, tc := range []struct {
 		name, program, key, want, hint string
 	}{
-		{"refused", refusing, "sk-x", "claude: the model's endpoint refused the key: HTTP status 401", "check the value of ANTHROPIC_API_KEY"},
+		{"refused", refusing, "sk-x", "claude: the model's endpoint rejected the key: HTTP status 401", "check the value of ANTHROPIC_API_KEY"},
 		{"no key", noLogin, "", "claude has no key: Not logged in · Please run /login", "set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or CLAUDE_CODE_OAUTH_TOKEN"},
-		{"an error like others", "echo Invalid API key >&2; exit 1", "sk-x", "claude: the model's endpoint refused the key: Invalid API key", "check the value of ANTHROPIC_API_KEY"},
+		{"an error like others", "echo Invalid API key >&2; exit 1", "sk-x", "claude: the model's endpoint rejected the key: Invalid API key", "check the value of ANTHROPIC_API_KEY"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
@@ -45,8 +45,8 @@ func TestRejectedKeyEndsTheLoop(t *testing.T) {
 			assert.Equal(t, report.Stop, Failed)
 			assert.Equal(t, len(report.Iterations), 1)
 			assert.Equal(t, report.Iterations[0].Outcome, "failed")
-			assert.Assert(t, cmp.Contains(report.Iterations[0].Reason, "key refused: "))
-			assert.Assert(t, cmp.Contains(strings.Join(b.calls, "\n"), "release a: the model's endpoint refused the agent's key: "))
+			assert.Assert(t, cmp.Contains(report.Iterations[0].Reason, "key rejected: "))
+			assert.Assert(t, cmp.Contains(strings.Join(b.calls, "\n"), "release a: the model's endpoint rejected the agent's key: "))
 			assert.Assert(t, time.Since(began) < time.Minute)
 		})
 	}

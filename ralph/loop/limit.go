@@ -80,8 +80,8 @@ func (l *loop) fullDisk() *limit {
 	return nil
 }
 
-// overran returns the limit of the user that ended a run, or nil.
-func (l *loop) overran(how end) *limit {
+// exceeded returns the limit of the user that ended a run, or nil.
+func (l *loop) exceeded(how end) *limit {
 	switch how {
 	case endTimedOut:
 		return &limit{fmt.Sprintf("the run exceeded its time limit of %s", l.Timeout), "make tasks smaller, or raise timeout_minutes"}

@@ -326,7 +326,7 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 		return Questions, hint.Wrap(fmt.Errorf("only questions are left: %s", cut(termsafe.Strip(strings.Join(l.last.waiting(), ", ")))),
 			"list them with %q, and answer with %q", l.questionCommand("questions"), l.questionCommand("answer TASK ANSWER"))
 	case s.Blocked+s.Waiting > 0:
-		return Unfinished, hint.Wrap(fmt.Errorf("only blocked tasks are left: %d", s.Blocked+s.Waiting), "list them with %q", l.taskCommand("list"))
+		return Unfinished, hint.Wrap(fmt.Errorf("only blocked and waiting tasks are left: %d", s.Blocked+s.Waiting), "list them with %q", l.taskCommand("list"))
 	case l.last.known && s == Status{}:
 		l.warnf("the backlog has no tasks")
 		l.print(l.errs, fmt.Sprintf("Hint: create one with %q, or have the agent plan with %q\n", l.taskCommand("create ID TITLE"), l.command("plan")))

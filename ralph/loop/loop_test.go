@@ -169,7 +169,7 @@ func TestBlockedTasksAreNotComplete(t *testing.T) {
 	tr := newTestLoop(t, agent.Build, "", &listBacklog{statuses: []Status{{Done: 1, Blocked: 2}}})
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, Unfinished)
-	assert.Error(t, err, "only blocked tasks are left: 2")
+	assert.Error(t, err, "only blocked and waiting tasks are left: 2")
 	assert.Equal(t, tr.printed(), "")
 }
 

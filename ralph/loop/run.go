@@ -111,7 +111,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 		err = failed
 	}
 	o.code = code
-	if o.cause = cmp.Or(limits.reached(o.end), l.overran(o.end)); o.cause == nil && o.end == endExited {
+	if o.cause = cmp.Or(limits.reached(o.end), l.exceeded(o.end)); o.cause == nil && o.end == endExited {
 		o.cause = disk
 	}
 	l.meter(context.WithoutCancel(ctx), &o)

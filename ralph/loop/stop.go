@@ -26,8 +26,8 @@ const (
 	Unavailable  Stop = "unavailable" // the model, for longer than max_wait
 	NoGit        Stop = "git"         // an agent made git unusable in the worktree
 	Questions    Stop = "question"    // only tasks that wait for an answer are left
-	BrokenCheck  Stop = "check"       // a check cannot pass, whatever the tasks do
-	Unfinished   Stop = "unfinished"  // tasks that were worked on are not done, or only blocked ones are left
+	BrokenCheck  Stop = "check"       // a check fails regardless of the tasks
+	Unfinished   Stop = "unfinished"  // tasks that were worked on are not done, or only blocked and waiting ones are left
 )
 
 // noStop continues the loop.

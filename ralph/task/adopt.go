@@ -36,7 +36,11 @@ func adopt(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	s.printf("adopted %d tasks of %s, branch %s\n", n, renamed[0].Repo, renamed[0].Branch)
+	tasks := "tasks"
+	if n == 1 {
+		tasks = "task"
+	}
+	s.printf("adopted %d %s of %s, branch %s\n", n, tasks, renamed[0].Repo, renamed[0].Branch)
 	return nil
 }
 
