@@ -6,12 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/gitsync/mask"
 	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
-	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Layout describes the mounts that replace the git directory of a worktree.
@@ -92,23 +93,33 @@ func writeGitFile(path string) error {
 	return nil
 }
 
-// checkMasked refuses a sandbox that sees another worktree, because it could change
-// the .git file there.
-func (r *Repo) checkMasked(st state) error {
+// checkNested looks at worktrees that were added after the sandbox was created, by which
+// it is not prevented from changing them. They are reported once, and their .git files
+// have to lead where git registered them: git that the user runs there follows them.
+func (r *Repo) checkNested(st *state) (added []string, err error) {
 	if r.clone {
-		return nil
+		return nil, nil
 	}
 	all, err := mask.Nested(r.git)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, path := range all {
-		if !mask.Within(path, st.Masked) {
-			return hint.Wrap(fmt.Errorf("the nested worktree %s was added after the sandbox was created", path),
-				"recreate the sandbox with --recreate, or move the worktree with %q", "git worktree move")
+		if mask.Within(path, st.Masked) {
+			continue
+		}
+		if err := mask.CheckGitFile(r.git, path); err != nil {
+			return nil, fmt.Errorf("the nested worktree %s was added after the sandbox was created: %w", termsafe.Name(path), err)
+		}
+		if !slices.Contains(st.Nested, path) {
+			added = append(added, path)
 		}
 	}
-	return nil
+	if len(added) == 0 {
+		return nil, nil
+	}
+	st.Nested = append(st.Nested, added...)
+	return added, r.save(*st)
 }
 
 func (r *Repo) saveMasked(ctx context.Context, masked []string) error {
@@ -121,6 +132,6 @@ func (r *Repo) saveMasked(ctx context.Context, masked []string) error {
 	if err != nil {
 		return err
 	}
-	st.Masked = masked
+	st.Masked, st.Nested = masked, nil
 	return r.save(st)
 }

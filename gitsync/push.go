@@ -46,12 +46,14 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	if err := r.checkMasked(st); err != nil {
+	nested, err := r.checkNested(&st)
+	if err != nil {
 		return Result{}, err
 	}
 	r.idle = true
 	wasDetached := st.Branch == ""
 	res, err := r.fetch(ctx, &st, sh, nil)
+	res.Nested = nested
 	if err == nil {
 		err = r.setReported(&st)
 	}
@@ -99,14 +101,15 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 	if !st.unchanged() || r.changes {
 		return Result{}, false, nil
 	}
-	if err := r.checkMasked(st); err != nil {
+	nested, err := r.checkNested(&st)
+	if err != nil {
 		return Result{}, false, err
 	}
 	branch, err := r.git.Branch(ctx)
 	if err != nil {
 		return Result{}, false, err
 	}
-	res = Result{Branch: st.Branch, tip: st.Synced, head: st.Head, refs: st.Tips}
+	res = Result{Branch: st.Branch, Nested: nested, tip: st.Synced, head: st.Head, refs: st.Tips}
 	if err := r.push(ctx, &st, sh, branch, false, res); err != nil {
 		if _, is := errors.AsType[*ScriptError](err); is {
 			err = nil

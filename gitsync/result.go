@@ -36,6 +36,9 @@ type Result struct {
 	// Repositories are directories of the working tree in which the command has created
 	// a repository.
 	Repositories []string
+	// Nested are worktrees in this one that the sandbox sees, because they were added
+	// after it was created, and that were not reported before.
+	Nested []string
 	// Kept are refs of the user's repository that were replaced, and the refs that have
 	// their commits now.
 	Kept map[string]string
@@ -96,6 +99,10 @@ func (res Result) Notes() []string {
 		for _, text := range hint.Of(res.unchecked) {
 			add("Hint: %s", text)
 		}
+	}
+	if len(res.Nested) > 0 {
+		add("Warning: the agent can change worktrees that were added after the sandbox was created: %s", firstOf(res.Nested))
+		add("Hint: hide them from the agent with --recreate")
 	}
 	if len(res.Repositories) > 0 {
 		add("Warning: new git repositories in the working tree: once added, git runs programs that they configure: %s", firstOf(res.Repositories))

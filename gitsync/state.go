@@ -46,6 +46,9 @@ type state struct {
 	Sent []sent `json:"sent,omitempty"`
 	// Masked are the directories of the worktree that the sandbox does not see.
 	Masked []string `json:"masked,omitempty"`
+	// Nested are worktrees in this one that the sandbox sees, because they were added
+	// after it was created.
+	Nested []string `json:"nested,omitempty"`
 	// Dirty says that the sandbox may have commits that were not fetched.
 	Dirty bool `json:"dirty"`
 	// Gated says that some of those were made by a command with a [Gate].

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitsync/mask"
 )
 
 // uncommitted are the uncommitted files of a working tree. A directory with a repository
@@ -155,7 +156,8 @@ func (r *Repo) recordUncommitted(ctx context.Context) (changed, repositories []s
 	for path := range u.ids {
 		_, users := was.User[path]
 		_, before := was.Sandbox[path]
-		if isDir(path) && !users && !before && exists(r.git.Root, filepath.FromSlash(path), ".git") {
+		if isDir(path) && !users && !before && exists(r.git.Root, filepath.FromSlash(path), ".git") &&
+			mask.CheckGitFile(r.git, filepath.Join(r.git.Root, filepath.FromSlash(path))) != nil { // no worktree of this repository
 			repositories = append(repositories, strings.TrimSuffix(path, "/"))
 		}
 	}
