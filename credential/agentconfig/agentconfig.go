@@ -60,6 +60,7 @@ func Collect(agent, home string, lookup func(string) (string, bool)) (*Files, er
 	if err := found.adaptHooks(home, dirs); err != nil {
 		return nil, fmt.Errorf("adapting your hooks of %s: %w", agent, err)
 	}
+	found.noteDenials()
 	return found, nil
 }
 
