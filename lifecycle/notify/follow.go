@@ -17,8 +17,9 @@ import (
 const (
 	// pollInterval is how often the log of a loop is read.
 	pollInterval = time.Second
-	// eventsMax bounds the notifications of a loop from its log, which an agent can write.
-	eventsMax = 200
+	// eventsMax bounds the notifications of a loop from its log, which an agent can write: those
+	// of questions, and of all other events.
+	eventsMax = 100
 )
 
 // Loop sends the notifications of one loop. A nil Loop sends nothing.
@@ -30,7 +31,7 @@ type Loop struct {
 
 	log    *runlog.Reader // nil before it is found
 	offset int64
-	sent   int
+	sent   map[bool]int // by whether it is a question
 	run    int
 	end    *runlog.LoopEnd // nil before the end
 
@@ -45,7 +46,7 @@ func Follow(ctx context.Context, sender *Sender, base Notification, dispatch str
 		return nil
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	l := &Loop{sender: sender, base: base, id: dispatch, since: time.Now(), stop: stop, stopped: make(chan struct{})}
+	l := &Loop{sender: sender, base: base, id: dispatch, since: time.Now(), sent: map[bool]int{}, stop: stop, stopped: make(chan struct{})}
 	go func() {
 		defer close(l.stopped)
 		tick := time.NewTicker(pollInterval)
@@ -176,8 +177,9 @@ func (l *Loop) notify(e runlog.Event) {
 	default:
 		return
 	}
-	if l.sent++; l.sent > eventsMax {
-		l.sender.fail(fmt.Errorf("limit of %d reached: only the end of the loop is sent", eventsMax))
+	question := n.Event == QuestionAsked
+	if l.sent[question]++; l.sent[question] > eventsMax {
+		l.sender.fail(fmt.Errorf("limit of %d reached: only questions and the end of the loop are sent", eventsMax))
 		return
 	}
 	l.sender.Send(n)

@@ -175,22 +175,27 @@ func TestLostConnectionIsNotAnEnd(t *testing.T) {
 	assert.Assert(t, n.End == nil)
 }
 
-// An agent can write any number of events.
+// An agent can write any number of events. They do not displace its questions.
 func TestNotificationsOfALoopAreLimited(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	l, out, warnings := followed(t, top)
 	log := newLog(t, top, "id")
+	emit(t, log, &runlog.Question{ID: "first", Question: "Which one?"})
 	for i := range eventsMax + 10 {
 		emit(t, log, &runlog.TaskChange{ID: fmt.Sprint(i), Status: "blocked"})
 	}
+	emit(t, log, &runlog.Question{ID: "last", Question: "And now?"})
 	assert.Check(t, is.Contains(<-warnings, "sending notifications: "))
 	l.Ended(0, nil)
 	<-l.sender.done
 	content, err := os.ReadFile(out)
 	assert.NilError(t, err)
 	all := parse(t, string(content))
-	assert.Check(t, len(all) <= eventsMax+1)
+	assert.Check(t, len(all) <= eventsMax+3)
+	for _, task := range []string{"first", "last"} {
+		assert.Check(t, slices.ContainsFunc(all, func(n Notification) bool { return n.Event == QuestionAsked && n.Task.ID == task }), task)
+	}
 	// The processes that deliver do not wait for each other at the end.
 	assert.Check(t, slices.ContainsFunc(all, func(n Notification) bool { return n.Event == LoopEnded }))
 }

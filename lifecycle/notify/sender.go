@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// queueMax bounds the notifications that wait for their delivery.
-	queueMax = 64
+	// queueMax bounds the notifications that wait for their delivery. It has room for all events
+	// of a loop's log, so that an agent's other events displace no question.
+	queueMax = 2*eventsMax + 64
 	// closeGrace is how long the end of a loop waits for deliveries, to report a failure.
 	closeGrace = time.Second
 )
