@@ -30,9 +30,6 @@ func (h Host) onEngine(api API, e Engine) Backend {
 	return Backend{Kind: config.DriverContainer, Driver: h.ContainerDriver(api), API: api, Engine: e}
 }
 
-// NotInstalled is the start of a reason: the driver's program is not installed.
-const NotInstalled = "no "
-
 // ContainerDriver is the driver for containers on an engine.
 func (h Host) ContainerDriver(api API) *container.Driver {
 	return &container.Driver{API: api, Host: api.DaemonHost(), StateDir: h.StateDir, Report: h.Report}
@@ -52,29 +49,41 @@ func (h Host) CreatedBy(name string) string {
 	return ""
 }
 
-// Probe returns the first usable driver, the strongest isolation first, and why the ones
-// before it are not usable. On a remote engine, it is container.
-func (h Host) Probe(ctx context.Context) (kind, why string) {
-	if !h.Selected.Local() {
-		return config.DriverContainer, ""
+// LeftOut is a driver that is not usable here.
+type LeftOut struct {
+	Driver string
+	Err    error
+}
+
+// Installed reports whether the driver's program is there.
+func (l LeftOut) Installed() bool { return !errors.Is(l.Err, lifecycle.ErrNotInstalled) }
+
+// Reasons returns why drivers are not usable, in short.
+func Reasons(drivers []LeftOut) string {
+	reasons := make([]string, len(drivers))
+	for i, l := range drivers {
+		reasons[i], _, _ = strings.Cut(l.Err.Error(), ": ")
+		if !l.Installed() {
+			reasons[i] = "no " + strings.ReplaceAll(l.Driver, "-", " ")
+		}
 	}
-	var not []string
+	return strings.Join(reasons, "; ")
+}
+
+// Probe returns the first usable driver, the strongest isolation first, and the ones before
+// it. On a remote engine, it is container. Whether its engine runs is not known.
+func (h Host) Probe(ctx context.Context) (kind string, before []LeftOut) {
+	if !h.Selected.Local() {
+		return config.DriverContainer, nil
+	}
 	for _, candidate := range microvm.Drivers() {
 		err := h.usable(ctx, candidate)
 		if err == nil {
-			kind = candidate
-			break
+			return candidate, before
 		}
-		reason, _, _ := strings.Cut(err.Error(), ": ")
-		if errors.Is(err, lifecycle.ErrNotInstalled) {
-			reason = NotInstalled + strings.ReplaceAll(candidate, "-", " ")
-		}
-		not = append(not, reason)
+		before = append(before, LeftOut{candidate, err})
 	}
-	if kind == "" {
-		kind = config.DriverContainer
-	}
-	return kind, strings.Join(not, "; ")
+	return config.DriverContainer, before
 }
 
 // usable returns an error if a microVM driver cannot create sandboxes here.

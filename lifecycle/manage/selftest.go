@@ -114,7 +114,9 @@ func (m *machine) Driver(ctx context.Context) (selftest.Driver, error) {
 	var err error
 	switch d.Name {
 	case config.DriverAuto:
-		d.Name, d.Why = m.Probe(ctx)
+		var leftOut []host.LeftOut
+		d.Name, leftOut = m.Probe(ctx)
+		d.Why = host.Reasons(leftOut)
 	case config.DriverContainer:
 	default:
 		err = m.MicroVM(d.Name, nil).Usable(ctx)

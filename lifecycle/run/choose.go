@@ -23,7 +23,7 @@ type Choice struct {
 	name    string             // of the worktree's sandbox
 	from    *host.EngineRecord // where the sandbox is now, if it is to be moved; nil otherwise
 	moved   string             // former path of the worktree, if it was moved since the sandbox was created
-	why     string             // why this driver was chosen; empty if the user chose it
+	leftOut []host.LeftOut     // drivers that were tried before this one
 	Image   string
 	Build   bool // the image is built from Request if the engine lacks it
 	Request projectimage.Request
@@ -46,13 +46,13 @@ func choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 		return Choice{}, err
 	}
 	kind := cfg.Sandbox.Driver
-	why := ""
+	var leftOut []host.LeftOut
 	if kind == config.DriverAuto {
 		if kind = h.CreatedBy(name); kind == "" || h.SelectedBy != "" && !h.Selected.Local() {
-			kind, why = h.Probe(ctx)
+			kind, leftOut = h.Probe(ctx)
 		}
 	}
-	at := Choice{Backend: host.Backend{Kind: kind}, name: name, why: why, Request: req}
+	at := Choice{Backend: host.Backend{Kind: kind}, name: name, leftOut: leftOut, Request: req}
 	existing, known := microvm.Remembered(h.StateDir, kind, name)
 	switch kind {
 	case config.DriverSbx:
@@ -60,7 +60,7 @@ func choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 	case config.DriverDockerSandbox:
 		err = atDockerSandbox(h, &at, known, cfg)
 	default:
-		err = atContainer(h, &at, engineOf)
+		err = atContainer(ctx, h, &at, engineOf)
 	}
 	return at, err
 }
@@ -68,21 +68,47 @@ func choose(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Ef
 // engineOf connects to the engine of a sandbox.
 type engineOf func(sandbox string) (host.API, host.Engine, error)
 
-func atContainer(h host.Host, at *Choice, connected engineOf) (err error) {
+func atContainer(ctx context.Context, h host.Host, at *Choice, connected engineOf) (err error) {
 	if at.Image, err = projectimage.Ref(at.Request); err != nil {
 		return err
 	}
-	if at.API, at.Engine, err = connected(at.name); err != nil {
-		for reason := range strings.SplitSeq(at.why, "; ") {
-			if reason != "" && !strings.HasPrefix(reason, host.NotInstalled) {
-				err = hint.Wrap(err, "no microVM was used instead: %s", reason)
-			}
-		}
+	at.API, at.Engine, err = connected(at.name)
+	if err == nil && len(at.leftOut) > 0 {
+		err = ping(ctx, at.API)
+	}
+	if err != nil && ctx.Err() == nil {
+		return noDriver(at.leftOut, err)
+	}
+	if err != nil {
 		return err
 	}
 	at.Build = true
 	at.Driver = h.ContainerDriver(at.API)
 	return nil
+}
+
+// noDriver returns the error for an engine that cannot be reached, with the drivers that were
+// tried before containers.
+func noDriver(leftOut []host.LeftOut, err error) error {
+	if len(leftOut) == 0 {
+		return err
+	}
+	tried := make([]string, len(leftOut))
+	for i, l := range leftOut {
+		tried[i] = l.Driver + ": not installed"
+		if l.Installed() {
+			tried[i] = fmt.Sprintf("%s: %s", l.Driver, l.Err)
+		}
+	}
+	err = hint.Wrap(fmt.Errorf("no driver works: %s; %s: %w", strings.Join(tried, "; "), config.DriverContainer, err), "start the Docker Engine or Docker Desktop")
+	for _, l := range leftOut {
+		for _, remedy := range hint.Of(l.Err) {
+			if l.Installed() {
+				err = hint.Wrap(err, "%s", l.Driver+": "+remedy)
+			}
+		}
+	}
+	return err
 }
 
 func atDockerSandbox(h host.Host, at *Choice, known bool, cfg config.Effective) error {

@@ -15,27 +15,48 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
-// Without an engine, the reason why no microVM was used is a hint, unless there is
-// no such program at all.
-func TestNoEngineAndNoMicroVM(t *testing.T) {
-	none := func(string) (host.API, host.Engine, error) {
-		return nil, host.Engine{}, errors.New("failed to connect")
-	}
-	for why, want := range map[string][]string{
-		"":                          nil,
-		"no sbx; no docker sandbox": nil,
-		"sbx is not logged in to Docker; no docker sandbox": {
-			"no microVM was used instead: sbx is not logged in to Docker",
+// Without an engine, the error names each driver that was tried, with the reason.
+func TestNoDriverWorks(t *testing.T) {
+	missing := host.LeftOut{Driver: "docker-sandbox", Err: fmt.Errorf("%w: no such plugin", lifecycle.ErrNotInstalled)}
+	for _, tc := range []struct {
+		name    string
+		leftOut []host.LeftOut
+		err     string
+		hints   []string
+	}{
+		{"configured", nil, "failed to connect", nil},
+		{
+			"nothing is installed",
+			[]host.LeftOut{{Driver: "sbx", Err: hint.Wrap(lifecycle.ErrNotInstalled, "install it")}, missing},
+			"no driver works: sbx: not installed; docker-sandbox: not installed; container: failed to connect",
+			[]string{"start the Docker Engine or Docker Desktop"},
+		},
+		{
+			"too old",
+			[]host.LeftOut{{Driver: "sbx", Err: hint.Wrap(errors.New("sbx has version 0.30.1"), "update it")}, missing},
+			"no driver works: sbx: sbx has version 0.30.1; docker-sandbox: not installed; container: failed to connect",
+			[]string{"sbx: update it", "start the Docker Engine or Docker Desktop"},
+		},
+		{
+			"not signed in, and a daemon that does not run",
+			[]host.LeftOut{{Driver: "sbx", Err: hint.Wrap(errors.New("sbx is not logged in to Docker"), "run %q", "sbx login")}, {Driver: "docker-sandbox", Err: errors.New("cannot connect to its daemon")}},
+			"no driver works: sbx: sbx is not logged in to Docker; docker-sandbox: cannot connect to its daemon; container: failed to connect",
+			[]string{`sbx: run "sbx login"`, "start the Docker Engine or Docker Desktop"},
 		},
 	} {
-		at := Choice{why: why, Request: projectimage.Request{Agent: "shell"}}
-		err := atContainer(host.Host{}, &at, none)
-		assert.Error(t, err, "failed to connect")
-		assert.DeepEqual(t, hint.Of(err), want)
+		t.Run(tc.name, func(t *testing.T) {
+			at := Choice{leftOut: tc.leftOut, Request: projectimage.Request{Agent: "shell"}}
+			err := atContainer(t.Context(), host.Host{}, &at, func(string) (host.API, host.Engine, error) {
+				return nil, host.Engine{}, errors.New("failed to connect")
+			})
+			assert.Error(t, err, tc.err)
+			assert.DeepEqual(t, hint.Of(err), tc.hints)
+		})
 	}
 }
 

@@ -99,7 +99,7 @@ func within(dir, root string) bool {
 func ensurer(h host.Host, t Target, use *host.Use) *lifecycle.Ensurer {
 	e := &lifecycle.Ensurer{
 		Driver:  t.Driver,
-		Why:     t.why,
+		Why:     host.Reasons(t.leftOut),
 		Save:    t.save(h),
 		LockDir: h.LockDir(),
 		Report:  h.Report,
