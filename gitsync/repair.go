@@ -11,7 +11,9 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/archive"
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -84,6 +86,18 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 	}
 	st.Restoring = nil
 	return res, lost, r.save(st)
+}
+
+// HasCommit reports whether the user's repository has a commit. Its ID can be an agent's.
+func (r *Repo) HasCommit(ctx context.Context, commit string) (bool, error) {
+	if !hostgit.IsObjectID(commit) {
+		return false, nil
+	}
+	_, err := r.git.Output(ctx, nil, "cat-file", "-e", commit)
+	if gitrepo.SaysNo(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // restoring is saved before a git directory is replaced, and removed after that: an

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -30,25 +31,53 @@ func ReopenUnmerged(ctx context.Context, h host.Host, driver lifecycle.Driver, s
 		where = "at " + u.Ref
 		h.Report(fmt.Sprintf("Commits that are not on your branch %s stay at %s", u.Branch, u.Ref))
 	}
-	tasks, err := doneIn(ctx, driver, sb)
-	if err == nil {
-		tasks, err = finishedBy(ctx, h, sb, u.Branch, tasks)
-	}
-	var reopened []string
-	for _, id := range tasks {
-		if err == nil {
-			err = taskCommand(ctx, driver, sb, io.Discard, "reopen", id, "--reason", fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
-		}
-		if err == nil {
-			reopened = append(reopened, termsafe.Line(id))
-		}
-	}
+	lost := func(commit string) (bool, error) { return lacks(ctx, h, sb, u.Branch, commit) }
+	reopened, err := reopen(ctx, driver, sb, lost, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
 	if len(reopened) > 0 {
 		h.Report(fmt.Sprintf("Reopened %s, whose commits are not on your branch %s: %s", host.Count(len(reopened), "task"), u.Branch, strings.Join(reopened, ", ")))
 	}
 	if err != nil {
 		h.Warn(fmt.Errorf("reopening tasks whose commits are not on your branch %s: %w", u.Branch, err))
 	}
+}
+
+// reopenLost makes tasks open again whose commits were lost with a git directory that was repaired
+// just now: neither it nor the user's repository has them. The note is for the user.
+func reopenLost(ctx context.Context, driver lifecycle.Driver, repo *gitsync.Repo, sb lifecycle.Sandbox) (note string) {
+	lost := func(commit string) (bool, error) {
+		has, err := repo.HasCommit(ctx, commit)
+		return !has, err
+	}
+	reopened, err := reopen(ctx, driver, sb, lost, "its commits were lost with the git directory of the sandbox")
+	switch {
+	case err != nil:
+		return fmt.Sprintf("Warning: reopening tasks whose commits were lost: %v", err)
+	case len(reopened) > 0:
+		return fmt.Sprintf("Reopened %s, whose commits were lost: %s", host.Count(len(reopened), "task"), strings.Join(reopened, ", "))
+	}
+	return ""
+}
+
+// reopen makes tasks open again that were finished by runs with lost commits.
+func reopen(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, lost func(commit string) (bool, error), reason string) (reopened []string, err error) {
+	finished, err := finishedBy(sb, lost)
+	if err != nil || len(finished) == 0 {
+		return nil, err
+	}
+	done, err := doneIn(ctx, driver, sb)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range finished {
+		if !slices.Contains(done, id) {
+			continue
+		}
+		if err := taskCommand(ctx, driver, sb, io.Discard, "reopen", id, "--reason", reason); err != nil {
+			return reopened, err
+		}
+		reopened = append(reopened, termsafe.Line(id))
+	}
+	return reopened, nil
 }
 
 // doneIn returns the tasks of a backlog that are done.
@@ -69,8 +98,8 @@ func doneIn(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) 
 	return ids, nil
 }
 
-// finishedBy returns those of some tasks that were finished by runs whose commits a branch lacks.
-func finishedBy(ctx context.Context, h host.Host, sb lifecycle.Sandbox, branch string, tasks []string) (found []string, err error) {
+// finishedBy returns the tasks that were finished by runs whose commits are lost.
+func finishedBy(sb lifecycle.Sandbox, lost func(commit string) (bool, error)) (found []string, err error) {
 	for _, loop := range runlog.Recent(sb.Root, followedLoops, func(l runlog.Loop) bool { return l.Branch == sb.Scope.Branch }) {
 		log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID && l.Branch == sb.Scope.Branch })
 		if err != nil {
@@ -79,15 +108,15 @@ func finishedBy(ctx context.Context, h host.Host, sb lifecycle.Sandbox, branch s
 		runs := log.Iterations()
 		log.Close()
 		for _, run := range runs {
-			done := slices.DeleteFunc(slices.Clone(run.Done), func(id string) bool { return !slices.Contains(tasks, id) || slices.Contains(found, id) })
+			done := slices.DeleteFunc(slices.Clone(run.Done), func(id string) bool { return slices.Contains(found, id) })
 			if len(done) == 0 || run.Commits == 0 {
 				continue
 			}
-			lacks, err := lacks(ctx, h, sb, branch, run.Commit)
+			gone, err := lost(run.Commit)
 			if err != nil {
 				return nil, err
 			}
-			if lacks {
+			if gone {
 				found = append(found, done...)
 			}
 		}

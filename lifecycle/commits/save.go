@@ -45,6 +45,9 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		h.Report(fmt.Sprintf("Warning: %v", err))
 		if res, lost, err = repo.Repair(ctx, sh); err == nil {
 			ReportSync(h, res)
+			if note := reopenLost(ctx, driver, repo, sb); note != "" {
+				h.Report(note)
+			}
 			res, err = repo.Fetch(ctx, sh, true)
 		}
 	}

@@ -163,3 +163,35 @@ func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 		})
 	}
 }
+
+// A git directory can be emptied before the host has fetched its last commits.
+func TestTasksAreReopenedIfTheirCommitsAreLost(t *testing.T) {
+	for _, tc := range []struct {
+		name, done string
+		prune      bool
+		want       []string
+	}{
+		{"lost", `[{"id":"a"},{"id":"other"}]`, true, []string{"reopen a"}},
+		{"fetched, but not on the branch", `[{"id":"a"}]`, false, nil},
+		{"open again already", `[{"id":"other"}]`, true, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := newEnded(t)
+			if tc.prune {
+				e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/main")
+				e.git(t, "reflog", "expire", "--expire=now", "--all")
+				e.git(t, "prune", "--expire=now")
+			}
+			wt, err := worktreeOf(t.Context(), e.h, e.sb)
+			assert.NilError(t, err)
+			repo, err := gitsync.Open(wt, e.sb.Name, e.h.StateDir)
+			assert.NilError(t, err)
+			d := &backlogDriver{done: tc.done}
+
+			note := reopenLost(t.Context(), d, repo, e.sb)
+
+			assert.DeepEqual(t, d.reopened, tc.want)
+			assert.Equal(t, note == "Reopened 1 task, whose commits were lost: a", tc.want != nil, note)
+		})
+	}
+}
