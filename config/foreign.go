@@ -18,8 +18,8 @@ type foreign struct {
 	first          *FileError // the first unknown name
 }
 
-// count counts an unknown name at a depth. One like "git", which resembles one of ours at the top
-// level by chance, says nothing.
+// count counts an unknown name at a depth, which may be similar to one of ours. At the top level,
+// similar names such as "git" are ignored: they are common.
 func (f *foreign) count(problem *FileError, depth int, similar bool) {
 	switch {
 	case similar && depth == 0:
@@ -33,8 +33,8 @@ func (f *foreign) count(problem *FileError, depth int, similar bool) {
 	}
 }
 
-// error is one sentence for a ralph.toml that belongs to another program: most of its names are
-// unknown, and resemble none of ours.
+// error returns an error if the file looks like the ralph.toml of another program: most of its
+// names are unknown, and not similar to ours.
 func (f *foreign) error(d document) error {
 	if filepath.Base(d.path) != repositoryFile || d.from != FromRepository || f.unknown <= f.known {
 		return nil

@@ -2,7 +2,8 @@ package config
 
 import "math"
 
-// limits are the keys that bound what an agent uses, with how much they allow.
+// limits maps each key that limits what an agent uses to its value in a configuration, which is
+// infinite if there is no limit.
 func limits() map[string]func(Config) float64 {
 	unlessZero := func(n float64) float64 {
 		if n == 0 {
@@ -17,6 +18,8 @@ func limits() map[string]func(Config) float64 {
 		KeyTmp:                   func(c Config) float64 { return float64(c.Sandbox.Resources.Tmp) },
 		KeyShm:                   func(c Config) float64 { return float64(c.Sandbox.Resources.Shm) },
 		keyTimeout:               func(c Config) float64 { return float64(c.Sandbox.Resources.Timeout) },
+
+		keyCheckTimeout: func(c Config) float64 { return unlessZero(float64(c.Loop.CheckTimeout)) },
 
 		"loop.max_duration": func(c Config) float64 { return unlessZero(float64(c.Loop.MaxDuration)) },
 		"loop.max_cost_usd": func(c Config) float64 { return unlessZero(c.Loop.MaxCostUSD) },
@@ -34,12 +37,12 @@ func limits() map[string]func(Config) float64 {
 	}
 }
 
-// limitPrivileges returns the limits that need approval to be raised above those in force.
+// limitPrivileges returns the limits. Values above those in force need approval.
 func limitPrivileges(inForce Config) map[string]privilege {
 	known := schema().settings
 	all := map[string]privilege{}
 	for key, allows := range limits() {
-		all[key] = privilege{"lets the agent use more than the limit in force", func(v string) bool {
+		all[key] = privilege{"raises a limit on what the agent uses", func(v string) bool {
 			wanted := inForce
 			return known[key].set(&wanted, v, FromRepository) != nil || allows(wanted) > allows(inForce)
 		}}

@@ -49,7 +49,7 @@ command = ["your-agent"]
 	for _, s := range e.Privileged {
 		raised = append(raised, s.Key)
 	}
-	assert.DeepEqual(t, raised, []string{"loop.grace", "loop.max_failures", "loop.max_wait", "loop.stall"})
+	assert.DeepEqual(t, raised, []string{"checks.timeout", "loop.grace", "loop.max_failures", "loop.max_wait", "loop.stall"})
 	for name, want := range map[string]string{"claude": "claude", "mine": "", "yours": "openai"} {
 		e.Agent.Name = name
 		assert.Equal(t, e.KeyAgent(), want)

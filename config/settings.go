@@ -87,8 +87,9 @@ const (
 	KeyMemory = "sandbox.resources.memory"
 	KeyCPUs   = "sandbox.resources.cpus"
 	// KeyTmp and KeyShm are the keys of sizes of a container.
-	KeyTmp = "sandbox.resources.tmp"
-	KeyShm = "sandbox.resources.shm"
+	KeyTmp          = "sandbox.resources.tmp"
+	KeyShm          = "sandbox.resources.shm"
+	keyCheckTimeout = "checks.timeout"
 	// KeyChecks is the key of the checks.
 	KeyChecks = "checks.commands"
 )
@@ -167,7 +168,7 @@ func mainSettings() []setting {
 		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
 		imageSetting(keyBase, "RALPH_BASE", "", func(c *Config) *string { return &c.Image.Base }, ImageChecker.Base),
 		stringSetting(keyNetwork, "RALPH_IMAGE_NETWORK", func(c *Config) *string { return &c.Image.Network }, among(BuildNetworkDefault, BuildNetworkNone)),
-		{key: "checks.timeout", form: stringForm, set: func(c *Config, v string, _ OriginKind) (err error) {
+		{key: keyCheckTimeout, form: stringForm, set: func(c *Config, v string, _ OriginKind) (err error) {
 			c.Loop.CheckTimeout, err = parseBound(v)
 			return err
 		}},

@@ -62,10 +62,12 @@ func TestPrivileged(t *testing.T) {
 				stall = 0
 				idle = 31
 				max_wait = "7h"
-				grace = "2m"`,
+				grace = "2m"
+				[checks]
+				timeout = "0"`,
 			"", nil,
 			Overrides{},
-			"loop.grace=2m loop.idle=31 loop.max_failures=0 loop.max_wait=7h loop.stall=0 " +
+			"checks.timeout=0 loop.grace=2m loop.idle=31 loop.max_failures=0 loop.max_wait=7h loop.stall=0 " +
 				"sandbox.resources.cpus=4.5 sandbox.resources.memory=9g sandbox.resources.pids=4000000 sandbox.resources.shm=65m " +
 				"sandbox.resources.timeout_minutes=61 sandbox.resources.tmp=2g",
 		},
@@ -85,7 +87,9 @@ func TestPrivileged(t *testing.T) {
 				stall = 3
 				idle = 0.5
 				max_wait = "1s"
-				grace = "1s"`, "", nil, Overrides{}, ""},
+				grace = "1s"
+				[checks]
+				timeout = "9m"`, "", nil, Overrides{}, ""},
 		{"a limit that the user sets", "[sandbox.resources]\npids = 4000\n[loop]\nidle = 0\n", "[sandbox.resources]\npids = 300\n", nil, Overrides{}, "loop.idle=0"},
 		{"a host that the user has taken out", "[sandbox.network]\nallowed = [\"github.com\"]\n", "[sandbox.network]\npresets = [\"agent\"]\n", nil, Overrides{}, "sandbox.network.allowed=github.com"},
 		{"walls that the repository tightens", "[sandbox]\nread_only = true\ngit = \"private\"\ngit_token = \"none\"\nsign = false\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
@@ -129,7 +133,7 @@ func TestPrivileged(t *testing.T) {
 func TestLimitsAreKnown(t *testing.T) {
 	known := limits()
 	for _, s := range settings() {
-		if strings.HasPrefix(s.key, "loop.") || strings.HasPrefix(s.key, "sandbox.resources.") {
+		if strings.HasPrefix(s.key, "loop.") || strings.HasPrefix(s.key, "sandbox.resources.") || strings.HasSuffix(s.key, "timeout") {
 			assert.Check(t, known[s.key] != nil, s.key)
 		}
 	}

@@ -151,14 +151,14 @@ func (s *Server) decideRoute(r *route) egress.Verdict {
 }
 
 // locate returns the URL for a path after the prefix, still escaped. A path
-// that some server might read as leading elsewhere is an error.
+// that servers resolve differently is an error.
 func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
 	plain, err := url.PathUnescape(path)
 	if err != nil {
 		return nil, errors.New("the path cannot be read")
 	}
 	for segment := range strings.FieldsFuncSeq(plain, func(c rune) bool { return c == '/' || c == '\\' }) {
-		// Parameters ("..;x") are cut off by some servers before they look.
+		// Some servers remove parameters ("..;x") before they resolve a path.
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
 			return nil, errors.New("the path leads out of the route")
 		}
@@ -167,7 +167,7 @@ func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
 		return nil, errors.New("the path is escaped twice, or has a backslash")
 	}
 	if !r.has(req.Method, plain) {
-		return nil, errors.New("the request is not one of the route's")
+		return nil, errors.New("the route does not allow this request")
 	}
 	if len(r.git) > 0 && (strings.Contains(strings.ToLower(path), "%2f") || !asksGit(r.git, req.Method, plain, req.URL.Query())) {
 		return nil, fmt.Errorf("the route is for %s only", strings.Join(r.git, " and "))
@@ -179,7 +179,7 @@ func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
 	return &target, nil
 }
 
-// has reports whether a request is one of those that the route is for.
+// has reports whether the route allows a request.
 func (r *route) has(method, path string) bool {
 	exact := func(request string) bool {
 		if base, ok := strings.CutSuffix(request, "*"); ok {
