@@ -247,6 +247,24 @@ func TestLoopExitCodes(t *testing.T) {
 	})
 }
 
+// A running loop keeps the checks that it was started with, whatever the agent writes.
+func TestAgentCannotChangeTheChecksOfItsLoop(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.configure(t, "[checks]\ncommands = [\"test -e good\"]\n")
+		w.plan(t,
+			task{ID: "a", Title: "Drop the checks", Steps: []string{
+				"echo '# none' >ralph.toml; touch good; git add -A; git commit -qm a",
+			}},
+			task{ID: "b", Title: "Fail the checks", Steps: []string{"git rm -q good; git commit -qm b"}},
+		)
+		res := w.ralph(t, "build", "-n", "2")
+		assert.Check(t, is.Equal(res.code, 10), "%s\n%s", res.stdout, res.stderr)
+		assert.Check(t, is.Contains(res.stdout, "reopened b"))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "open"})
+		assert.Check(t, is.Contains(res.stderr, "ralph.toml"))
+	})
+}
+
 // verboseClaude is a claude whose last message has 5 MB.
 const verboseClaude = `#!/bin/sh
 ralph task claim a >/dev/null
