@@ -15,8 +15,10 @@ func TestSettingsThatDenyEverything(t *testing.T) {
 		{"all commands by pattern", `{"deny":["Bash(*)"]}`, denied("Bash(*)")},
 		{"all commands by prefix", `{"deny":["Bash(:*)"]}`, denied("Bash(:*)")},
 		{"all tools", `{"deny":["*","Bash"]}`, denied("*")},
-		{"no bypass", `{"disableBypassPermissionsMode":"disable"}`,
-			`~/.claude/settings.json keeps claude from running without prompts: permissions.disableBypassPermissionsMode is "disable"`},
+		{
+			"no bypass", `{"disableBypassPermissionsMode":"disable"}`,
+			`~/.claude/settings.json keeps claude from running without prompts: permissions.disableBypassPermissionsMode is "disable"`,
+		},
 		{"some commands", `{"deny":["Bash(rm:*)","Read(./.env)","BashOutput"]}`, ""},
 		{"allowed", `{"allow":["Bash"]}`, ""},
 		{"nothing", `{}`, ""},
