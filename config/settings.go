@@ -19,7 +19,7 @@ type form int
 
 const (
 	stringForm form = iota // "in quotes"
-	intForm                // 1024
+	intForm                // 1024 or "1024"
 	floatForm              // 1.5 or "1.5"
 	boolForm               // true or false
 	names                  // ["A", "B"], one value per name
@@ -252,7 +252,7 @@ func (s setting) read(v node) (string, error) {
 	case s.form == stringForm && v.kind == unstable.String,
 		s.form == boolForm && v.kind == unstable.Bool,
 		s.form == intForm && v.kind == unstable.Integer,
-		s.form == floatForm && v.kind == unstable.String,
+		(s.form == intForm || s.form == floatForm) && v.kind == unstable.String,
 		s.form == list && v.kind == unstable.String,
 		s.form == names && v.kind == unstable.String: // one item of the list
 		return v.text, nil
@@ -269,7 +269,7 @@ func (f form) String() string {
 	case stringForm:
 		return "a string in quotes"
 	case intForm:
-		return "an integer without quotes"
+		return `an integer, such as 4 or "4"`
 	case floatForm:
 		return `a number, such as 4 or "1.5"`
 	case boolForm:

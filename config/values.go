@@ -117,13 +117,20 @@ func UserFile(dir string) (path, text string, err error) {
 	path = filepath.Join(dir, userFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return path, strings.Replace(template, "Settings of docker-ralph for this repository.", "Your settings of docker-ralph.", 1), nil
+		return path, strings.Replace(template, "Settings of docker-ralph for this repository.", "Your settings of docker-ralph.", 1) + userTemplate, nil
 	}
 	if err != nil {
 		return path, "", fmt.Errorf("reading the user configuration: %w", err)
 	}
 	return path, string(b), nil
 }
+
+// userTemplate has the settings that only users can make.
+const userTemplate = `
+# [notify]
+# command = []                  # receives each event as JSON, such as ["notify-send", "docker ralph"]
+# webhook = ""                  # URL that each event is sent to
+`
 
 // WriteUserFile checks the text of the user's configuration and writes it.
 func WriteUserFile(dir, text string) error {

@@ -6,7 +6,9 @@ import (
 	"github.com/docker/cli/cli"
 	"github.com/spf13/pflag"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
 // flagExitCode is the exit code of docker's commands after a wrong flag.
@@ -30,8 +32,24 @@ func FlagError(err error) error {
 	return cli.StatusError{
 		StatusCode: flagExitCode,
 		Status:     plainly(err.Error()) + "\n\nRun 'docker ralph --help' for more information",
-		Cause:      err,
+		Cause:      misplaced(err),
 	}
+}
+
+// misplaced adds a hint to the error of a flag that belongs after a command.
+func misplaced(err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return err
+	}
+	for _, command := range []string{"build", "plan", runCommand} {
+		for _, f := range runflags.Of(command) {
+			if name := unknown.GetSpecifiedName(); f.Long == "--"+name || f.Short == "-"+name {
+				return hint.Wrap(err, "pass it after %s", command)
+			}
+		}
+	}
+	return err
 }
 
 // parsing matches the prefix of strconv's errors.

@@ -38,7 +38,7 @@ func EditConfig(ctx context.Context, h host.Host) error {
 	}
 	edited, err := h.Edit(ctx, "config.toml", text)
 	if err != nil {
-		return err
+		return hint.Wrap(err, "your configuration is %s", path)
 	}
 	if edited.Text == text {
 		h.Report("Edit cancelled, no changes made")

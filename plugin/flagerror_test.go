@@ -1,0 +1,49 @@
+package plugin
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docker/cli/cli/command"
+	"github.com/spf13/cobra"
+	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/runflags"
+)
+
+// failing returns the error of a command line that ends before its command.
+func failing(t *testing.T, args ...string) error {
+	t.Helper()
+	dockerCLI, err := command.NewDockerCli(command.WithCombinedStreams(io.Discard))
+	assert.NilError(t, err)
+	top := &cobra.Command{Use: "docker", SilenceErrors: true, SilenceUsage: true, TraverseChildren: true}
+	top.AddCommand(NewRootCommand(dockerCLI, NewInterrupts(t.Context(), nil), ""))
+	top.SetArgs(append([]string{"ralph"}, args...))
+	return FlagError(top.Execute())
+}
+
+func TestFlagsOfCommandsBeforeThemHaveAHint(t *testing.T) {
+	opts := &options{}
+	root := &cobra.Command{}
+	opts.addFlags(root.Flags())
+	for _, name := range []string{"build", "plan", runCommand} {
+		for _, f := range runflags.Of(name) {
+			if root.Flags().Lookup(strings.TrimPrefix(f.Long, "--")) != nil || f.Long == "--help" {
+				continue
+			}
+			args := []string{f.Long}
+			if f.Value != "" {
+				args = append(args, "8")
+			}
+			err := failing(t, append(args, name)...)
+			assert.ErrorContains(t, err, "unknown flag: "+f.Long)
+			hints := hint.Of(err)
+			assert.Assert(t, len(hints) == 1 && slices.Contains([]string{"pass it after build", "pass it after plan", "pass it after run"}, hints[0]), "%s: %q", f.Long, hints)
+		}
+	}
+	assert.DeepEqual(t, hint.Of(failing(t, "-n", "3", "build")), []string{"pass it after build"})
+	assert.Equal(t, len(hint.Of(failing(t, "--nonsense", "3", "build"))), 0)
+}
