@@ -323,7 +323,7 @@ func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 		name := w.sandbox(t).Name
 		ref := "refs/ralph/" + name + "/main"
 		assert.Assert(t, is.Contains(res.stderr, "Error: commits of the loop are not on your branch main, but at "+ref+"\n"))
-		assert.Assert(t, is.Contains(res.stderr, `The sandbox has 1 commits that your branch has not: merge them with "git merge `+ref+`"`))
+		assert.Assert(t, is.Contains(res.stderr, `The sandbox has 1 commit missing from your branch: merge with "git merge `+ref+`"`))
 		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		_, err := os.Stat(filepath.Join(w.repo, "a.txt"))

@@ -324,7 +324,7 @@ func TestInvalidListings(t *testing.T) {
 		{"--upload-pack=x refs/heads/a\n\n", "unexpected line"},
 		{id + " HEAD refs/heads/main\n\nnonsense\n", "not a bundle"},
 		{id + " HEAD refs/heads/main\n\n# v3 git bundle\n@filter=blob:none\n\n", "unexpected line"},
-		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\n", "no pack"},
+		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\n", "not a pack"},
 		{id + " HEAD refs/heads/main\n\n# v2 git bundle\n\nPACKxxxxxxxxxxxxxx", "invalid pack: "},
 		{strings.Repeat("x", 9<<20), "bytes of names"},
 	} {

@@ -44,7 +44,7 @@ func packSize(pack io.Reader, idLength int) (objects uint32, total uint64, err e
 	r := bufio.NewReaderSize(pack, 64<<10)
 	head := make([]byte, 12)
 	if _, err := io.ReadFull(r, head); err != nil || string(head[:4]) != "PACK" {
-		return 0, 0, errors.New("no pack")
+		return 0, 0, errors.New("not a pack")
 	}
 	objects = binary.BigEndian.Uint32(head[8:])
 	var content io.ReadCloser

@@ -64,7 +64,7 @@ func TestPackSize(t *testing.T) {
 		{"more content than declared", rawPack(rawObject(blob, 1, nil, make([]byte, 1<<20)), rawObject(blob, 1, nil, []byte("x"))), 0, "invalid pack"},
 		{"truncated", rawPack(rawObject(blob, 5, nil, []byte("hello")))[:20], 0, "invalid pack"},
 		{"a huge size", rawPack(append([]byte{0xbf}, bytes.Repeat([]byte{0xff}, 12)...)), 0, "invalid pack"},
-		{"something else", []byte("bundle of hay"), 0, "no pack"},
+		{"something else", []byte("bundle of hay"), 0, "not a pack"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, size, err := packSize(bytes.NewReader(tc.pack), len(id))

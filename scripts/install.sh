@@ -223,7 +223,7 @@ try_docker() {
 	*/snap/* | */bin/snap)
 		say "Error: $docker is a snap, which cannot read plugins in $CONFIG"
 		say "Hint: install Docker Engine in place of the snap (https://docs.docker.com/engine/install/)."
-		say "      Images and volumes of the snap are not taken over"
+		say "      Images and volumes of the snap are not migrated"
 		;;
 	*)
 		say "Error: $docker does not run the plugin: $(printf '%s\n' "$said" | sed -n '/./{p;q;}')"

@@ -113,7 +113,7 @@ func Fetch(ctx context.Context, h host.Host, g *Git, wt gitrepo.Worktree, sb lif
 	case path != "":
 		h.Report(fmt.Sprintf("Warning: the commits at %s add or change the submodule %q: do not merge them or check them out", ref, path))
 	default:
-		h.Report(fmt.Sprintf("The sandbox has %d commits that your branch has not: merge them with \"git merge %s\"", n, ref))
+		h.Report(fmt.Sprintf("The sandbox has %s missing from your branch: merge with \"git merge %s\"", host.Count(n, "commit"), ref))
 	}
 	return nil
 }

@@ -379,7 +379,7 @@ func TestRemoteEngineIsRejected(t *testing.T) {
 		other := spec
 		other.Probe = filepath.Join(t.TempDir(), "HEAD")
 		assert.NilError(t, os.WriteFile(other.Probe, nil, 0o644))
-		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the engine has another worktree than this machine")
+		assert.ErrorContains(t, s.Driver.Prepare(t.Context(), sb, other), "the engine does not share this machine's worktree")
 		assert.Assert(t, !s.Driver.Ready(sb, spec))
 	})
 }

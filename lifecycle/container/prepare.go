@@ -242,10 +242,10 @@ func (d *Driver) checkProbe(ctx context.Context, id, probe string) error {
 	}
 	_, got, err := engine.ReadFile(ctx, d.API, id, probe)
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("the engine has another worktree than this machine: %w", err), "%s", cloneHint)
+		return hint.Wrap(fmt.Errorf("the engine does not share this machine's worktree: %w", err), "%s", cloneHint)
 	}
 	if !bytes.Equal(want, got) {
-		return hint.Wrap(fmt.Errorf("the engine has another %s than this machine", probe), "%s", cloneHint)
+		return hint.Wrap(fmt.Errorf("the engine does not share this machine's files (%s differs)", probe), "%s", cloneHint)
 	}
 	return nil
 }

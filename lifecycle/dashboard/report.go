@@ -182,7 +182,7 @@ func (s *source) reportEvents(l loop, r *reportLoop, left *budget) ([]runlog.Eve
 	*left += room
 	slices.Reverse(r.Events)
 	if cut {
-		s.host.Report(fmt.Sprintf("Warning: the report has only the newest events of the loop %s: %d MiB, and %d MiB of all loops", l.loop.ID, maxEvents>>20, maxReport>>20))
+		s.host.Report(fmt.Sprintf("Warning: older events of loop %s are left out of the report (limits: %d MiB per loop, %d MiB in total)", l.loop.ID, maxEvents>>20, maxReport>>20))
 	}
 	return events, nil
 }

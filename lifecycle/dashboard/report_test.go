@@ -34,7 +34,7 @@ func TestReportIsBounded(t *testing.T) {
 	assert.NilError(t, Report(t.Context(), d.host, ReportOptions{File: "-"}))
 	assert.Check(t, out.Len() < maxReport+1<<20, out.Len())
 	assert.Check(t, is.Contains(out.String(), `"omitted":true`))
-	assert.Check(t, is.Contains(warnings.String(), "has only the newest events of the loop "+l.loop.ID+": 4 MiB, and 16 MiB of all loops"))
+	assert.Check(t, is.Contains(warnings.String(), "older events of loop "+l.loop.ID+" are left out of the report (limits: 4 MiB per loop, 16 MiB in total)"))
 
 	reader, err := watch.Worktree{Root: d.root}.Open(watch.Loop{ID: l.loop.ID})
 	assert.NilError(t, err)
