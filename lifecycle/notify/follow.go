@@ -170,10 +170,10 @@ func (l *Loop) notify(e runlog.Event) {
 		if !d.DefaultAt.IsZero() {
 			n.Question.DefaultAt = &d.DefaultAt
 		}
-		n.Text = fmt.Sprintf("Task %s needs an answer: %s", n.Task, termsafe.Line(d.Question))
+		n.Text = askedText(n.Task, d)
 	case *runlog.LimitNear:
 		n.Event, n.Limit = LimitNear, &Limit{termsafe.Line(d.Name), d.Used, d.Limit}
-		n.Text = fmt.Sprintf("%s of %s:%s is near its limit: %g of %g (%s)", n.Command, n.Repo, n.Branch, d.Used, d.Limit, n.Limit.Name)
+		n.Text = fmt.Sprintf("%s of %s:%s is near its limit: %s", n.Command, n.Repo, n.Branch, n.Limit)
 	default:
 		return
 	}

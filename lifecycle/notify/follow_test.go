@@ -81,9 +81,9 @@ func TestLoopNotifications(t *testing.T) {
 	for _, n := range all {
 		texts[n.Text] = n
 	}
-	question := texts["Task a/2 needs an answer: Which?"]
+	question := texts["Task a/2 needs an answer: Which? 1. x (default), 2. y"]
 	assert.DeepEqual(t, question.Question, &Question{Text: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: &at})
-	assert.DeepEqual(t, texts["build of example/app:main is near its limit: 8.5 of 10 (max_cost_usd)"].Limit, &Limit{"max_cost_usd", 8.5, 10})
+	assert.DeepEqual(t, texts["build of example/app:main is near its limit: $8.50 of $10.00 (max_cost_usd)"].Limit, &Limit{"max_cost_usd", 8.5, 10})
 	assert.Equal(t, texts["The sandbox box was repaired: the sandbox box was stopped"].Event, SandboxRepaired)
 
 	emit(t, log, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
