@@ -300,8 +300,14 @@ func (r *Repo) restoreClone(ctx context.Context, sh Shell, branch string, refs m
 // checkoutTimeout bounds checking out the sandbox's commits.
 const checkoutTimeout = 10 * time.Minute
 
-// inTheWay finds the file in a message of git read-tree.
-var inTheWay = lazyregexp.New(`(?m)^error: (?:Entry|Untracked working tree file|Your local changes to the following files would be overwritten by [a-z ]*:\n\t)'?([^'\n]+)'?`)
+// overwritten finds the file in a message of git read-tree.
+var overwritten = lazyregexp.New(`(?m)^error: (?:Entry|Updating|Untracked working tree file) '(.+)' (?:not uptodate|would )`)
+
+// inTheWay is the conflict with a file of the user's that would be overwritten.
+func (r *Repo) inTheWay(ctx context.Context, path string) *Conflict {
+	ignored, err := r.git.InWorktree(ctx, "ls-files", "--others", "--ignored", "--exclude-standard", "--", path)
+	return &Conflict{Kind: fileInTheWay, Detail: path, Ignored: err == nil && len(ignored) > 0}
+}
 
 // checkoutChanges brings the user's files and index from one commit to another. A file of
 // the user that would be overwritten is a conflict, and nothing has changed then. Files
@@ -314,7 +320,7 @@ func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexC
 		}
 		written, conflicting := r.git.Compare(entries, changes, len(to))
 		if conflicting != "" {
-			return &Conflict{Kind: fileInTheWay, Detail: conflicting}, nil, nil
+			return r.inTheWay(ctx, conflicting), nil, nil
 		}
 		g := edit.Git(r.git)
 		g.Timeout = checkoutTimeout
@@ -337,8 +343,8 @@ func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexC
 			return nil, func() error { return readTree(to, from) }, nil
 		}
 		if failed, is := errors.AsType[*gitrepo.GitError](err); is {
-			if m := inTheWay().FindStringSubmatch(failed.Stderr); m != nil {
-				return &Conflict{Kind: fileInTheWay, Detail: m[1]}, nil, nil
+			if m := overwritten().FindStringSubmatch(failed.Stderr); m != nil {
+				return r.inTheWay(ctx, m[1]), nil, nil
 			}
 		}
 		return nil, nil, fmt.Errorf("checking out the sandbox's commits: %w", err)

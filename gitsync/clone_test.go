@@ -167,6 +167,8 @@ func TestCloneFastForwardKeepsFiles(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, user, agent, file string }{
 		{"changed", "echo mine > a.txt", "echo agent > a.txt", "a.txt"},
+		{"untracked, with special characters", `echo mine > "it's new"`, `echo agent > "it's new"`, "it's new"},
+		{"staged, with special characters", `echo mine > "it's new"; git add .`, `echo agent > "it's new"`, "it's new"},
 		{"deleted by the agent", "echo mine > a.txt", "git rm -q a.txt", "a.txt"},
 		{"staged", "echo mine > a.txt; git add a.txt", "echo agent > a.txt", "a.txt"},
 		{"untracked", "echo mine > new.txt", "echo agent > new.txt", "new.txt"},
@@ -185,6 +187,8 @@ func TestCloneFastForwardKeepsFiles(t *testing.T) {
 			res := c.fetch()
 			assert.Assert(t, res.Conflict != nil)
 			assert.Equal(t, res.Conflict.Kind, fileInTheWay, res.Conflict.Error())
+			assert.Assert(t, strings.HasPrefix(tc.file, res.Conflict.Detail) || tc.file == "new/mine" && res.Conflict.Detail == "new", res.Conflict.Detail)
+			assert.Equal(t, strings.Contains(res.Conflict.Hint(), "stash"), !strings.HasPrefix(tc.name, "ignored"), res.Conflict.Hint())
 			assert.Equal(t, c.tip("main"), tip)
 			assert.Equal(t, c.git("status", "--porcelain", "--ignored"), status)
 			assert.Equal(t, c.read(tc.file), "mine\n")

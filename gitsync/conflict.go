@@ -39,6 +39,8 @@ type Conflict struct {
 	Detail string // depends on the kind
 	Merged string // a ref of a merge of both sides; empty for none
 	Clone  bool   // the user's files are not the sandbox's
+	// Ignored says that the file in the way is ignored, and not stashed by git.
+	Ignored bool
 }
 
 // explain completes a conflict about a commit of the sandbox; nil if there is none. tip
@@ -151,6 +153,9 @@ func (c *Conflict) advice() *advice {
 	case fileInTheWay:
 		a.why = fmt.Sprintf("your %q would be overwritten", c.Detail)
 		a.todo = fmt.Sprintf("move it away, or stash your changes with %s; the next command fast-forwards the branch", a.git("stash", "--include-untracked"))
+		if c.Ignored {
+			a = &advice{why: a.why, todo: "git ignores it: move it away; the next command fast-forwards the branch"}
+		}
 	default:
 		a.why = "your branch and the sandbox's have diverged"
 		a.todo = fmt.Sprintf("merge them with %s, then %s; your current files stay in the stash", a.git("stash", "--include-untracked"), a.git("merge", c.Ref))
