@@ -35,6 +35,7 @@ type networkScope struct {
 	agent  string
 	asked  bool
 	policy egress.Policy // without amendments
+	made   egress.Policy // likewise, in the mode that the sandbox was created with
 }
 
 // findNetworkScope finds the sandbox of the current scope, if there is one.
@@ -75,6 +76,10 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 	if n.sb, err = driver.Lookup(ctx, n.name); err == nil && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(n.sb) != nil {
 		n.sb = lifecycle.Sandbox{Name: n.name, State: lifecycle.NotFound} // it belongs to another worktree
 	}
+	if n.made = n.policy; err == nil && n.sb.State != lifecycle.NotFound && n.sb.Egress != "" {
+		cfg.Sandbox.Network.Policy = n.sb.Egress
+		n.made, err = cfg.Policy()
+	}
 	return n, err
 }
 
@@ -102,6 +107,9 @@ func Rules(ctx context.Context, h host.Host, over config.Overrides) (List, error
 		return List{}, err
 	}
 	policy, err := Amended(h, n.scope, n.policy)
+	if err == nil {
+		policy, err = inForce(ctx, h, n, policy)
+	}
 	if err != nil {
 		return List{}, err
 	}
