@@ -67,6 +67,10 @@ func topBackend(ctx context.Context, h host.Host) top.Backend {
 			first, _, _ := strings.Cut(warnings.String(), "\n")
 			return list, termsafe.Line(first), err
 		},
+		Own: func(worktree string) bool {
+			_, err := os.Stat(worktree)
+			return err == nil
+		},
 		Ralph: func(dir string, args ...string) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, h.Docker, slices.Concat(h.DockerGlobals, []string{"ralph"}, args)...)
 			cmd.Dir = dir

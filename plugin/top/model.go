@@ -27,6 +27,9 @@ type Backend struct {
 	Ralph func(dir string, args ...string) *exec.Cmd
 	// Log shows the commits of a worktree, Diff its uncommitted changes.
 	Log, Diff func(dir string) (*exec.Cmd, error)
+	// Own reports whether a worktree is on this machine. On a shared engine, others are those
+	// of other users. Nil means that all are.
+	Own func(worktree string) bool
 }
 
 const (
@@ -262,6 +265,10 @@ func (m *Model) act(key string) tea.Cmd {
 	case "D":
 		return m.show("git diff", s.Worktree, m.backend.Diff)
 	case "s":
+		if m.backend.Own != nil && !m.backend.Own(s.Worktree) {
+			m.message = "Not stopped: the worktree is not on this machine"
+			return nil
+		}
 		m.mode = stopping
 	case "r":
 		if len(s.Questions) == 0 {

@@ -268,3 +268,14 @@ func TestOutputFollowsTheSelection(t *testing.T) {
 	assert.Check(t, !strings.Contains(m.screen(), "of the other"))
 	assert.Assert(t, old.log == nil, "it is closed")
 }
+
+// A shared engine has sandboxes of other users.
+func TestSandboxesOfOthersAreNotStopped(t *testing.T) {
+	for _, own := range []bool{true, false} {
+		m := dashboard(80, 24, false, fleet()...)
+		m.backend.Own = func(string) bool { return own }
+		press(m, "s")
+		assert.Equal(t, m.mode == stopping, own)
+		assert.Equal(t, strings.Contains(m.screen(), "Not stopped: the worktree is not on this machine"), !own)
+	}
+}
