@@ -162,7 +162,7 @@ func (m *Model) update(msg collected) tea.Cmd {
 		m.warning = "Error: " + termsafe.Line(msg.err.Error())
 		return nil
 	}
-	m.loaded, m.rows = true, arrange(m.rows, msg.list)
+	m.loaded, m.rows = true, arrange(m.rows, msg.list, m.own)
 	if m.index() < 0 {
 		m.selected = ""
 		if len(m.rows) > 0 {
@@ -170,6 +170,11 @@ func (m *Model) update(msg collected) tea.Cmd {
 		}
 	}
 	return m.follow()
+}
+
+// own reports whether a sandbox is the user's own, as far as can be seen.
+func (m *Model) own(s manage.SandboxStatus) bool {
+	return m.backend.Own == nil || m.backend.Own(s.Worktree)
 }
 
 // index is the index of the selected sandbox, or -1.
@@ -265,7 +270,7 @@ func (m *Model) act(key string) tea.Cmd {
 	case "D":
 		return m.show("git diff", s.Worktree, m.backend.Diff)
 	case "s":
-		if m.backend.Own != nil && !m.backend.Own(s.Worktree) {
+		if !m.own(s) {
 			m.message = "Not stopped: the worktree is not on this machine"
 			return nil
 		}

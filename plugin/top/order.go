@@ -1,6 +1,8 @@
 package top
 
 import (
+	"cmp"
+	"math"
 	"slices"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -30,23 +32,27 @@ func needsUser(s manage.SandboxStatus) bool {
 	return len(s.Questions) > 0 || s.Activity == manage.NeedsAnswer || s.Activity == manage.Failed
 }
 
-// arrange orders new states by group. Within a group, the order stays; a sandbox that enters it comes last.
-func arrange(before, list []manage.SandboxStatus) []manage.SandboxStatus {
-	position := map[string]int{}
+// arrange orders new states: the user's own sandboxes come before those of others on a shared engine, then
+// it is by group. Within a group, the order stays; a sandbox that enters it comes last.
+func arrange(before, list []manage.SandboxStatus, own func(manage.SandboxStatus) bool) []manage.SandboxStatus {
+	rank := func(s manage.SandboxStatus) int {
+		if own(s) {
+			return group(s)
+		}
+		return math.MaxInt16 + group(s)
+	}
+	ranks, position := map[string]int{}, map[string]int{}
 	for i, s := range list {
-		position[s.Name] = len(before) + i
+		ranks[s.Name], position[s.Name] = rank(s), len(before)+i
 	}
 	for i, s := range before {
-		if at := slices.IndexFunc(list, func(l manage.SandboxStatus) bool { return l.Name == s.Name }); at >= 0 && group(list[at]) == group(s) {
+		if now, listed := ranks[s.Name]; listed && now == rank(s) {
 			position[s.Name] = i
 		}
 	}
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b manage.SandboxStatus) int {
-		if group(a) != group(b) {
-			return group(a) - group(b)
-		}
-		return position[a.Name] - position[b.Name]
+		return cmp.Or(cmp.Compare(ranks[a.Name], ranks[b.Name]), cmp.Compare(position[a.Name], position[b.Name]))
 	})
 	return list
 }

@@ -23,10 +23,10 @@ func (m *Model) View() tea.View {
 	return v
 }
 
-// waiting is the number of sandboxes that wait for the user.
+// waiting is the number of the user's sandboxes that wait for the user.
 func (m *Model) waiting() (n int) {
 	for _, s := range m.rows {
-		if needsUser(s) {
+		if needsUser(s) && m.own(s) {
 			n++
 		}
 	}

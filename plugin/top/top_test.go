@@ -279,3 +279,20 @@ func TestSandboxesOfOthersAreNotStopped(t *testing.T) {
 		assert.Equal(t, strings.Contains(m.screen(), "Not stopped: the worktree is not on this machine"), !own)
 	}
 }
+
+func TestSandboxesOfOthersComeLastAndNeedNobody(t *testing.T) {
+	m := dashboard(80, 24, false)
+	m.backend.Own = func(worktree string) bool { return worktree != "/others" }
+	m.Update(collected{list: []manage.SandboxStatus{
+		{Name: "theirs-failed", Worktree: "/others", Activity: manage.Failed},
+		{Name: "mine-idle", Worktree: "/mine", Activity: manage.Idle},
+		{Name: "theirs-idle", Worktree: "/others", Activity: manage.Idle},
+		{Name: "mine-failed", Worktree: "/mine", Activity: manage.Failed},
+	}})
+	var names []string
+	for _, s := range m.rows {
+		names = append(names, s.Name)
+	}
+	assert.DeepEqual(t, names, []string{"mine-failed", "mine-idle", "theirs-failed", "theirs-idle"})
+	assert.Equal(t, m.waiting(), 1)
+}
