@@ -7,12 +7,15 @@ import (
 	"syscall"
 
 	"github.com/moby/moby/client"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // ConnectionLost reports whether an error means that the engine did not answer, or stopped in the
-// middle of an answer.
+// middle of an answer. Errors of image builds have gRPC's code for it.
 func ConnectionLost(err error) bool {
 	_, failed := errors.AsType[*net.OpError](err)
 	return failed || client.IsErrConnectionFailed(err) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		status.Code(err) == codes.Unavailable
 }
