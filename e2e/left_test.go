@@ -126,19 +126,32 @@ func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
 	}
 }
 
-// A branch that cannot be fetched keeps a clone, unless its commits are discarded.
-func TestUnfetchableCloneIsKept(t *testing.T) {
+// A branch that cannot be fetched keeps a sandbox, unless its commits are discarded.
+func TestUnfetchableSandboxIsKept(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, enginesFor(t)[0])
-	w.useClone()
+	for _, workspace := range []string{"clone", "live"} {
+		t.Run(workspace, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, enginesFor(t)[0])
+			w.setenv("RALPH_GIT", "private")
+			w.setenv("RALPH_WORKSPACE", workspace)
+			assertUnfetchableSandboxIsKept(t, w)
+		})
+	}
+}
+
+func assertUnfetchableSandboxIsKept(t *testing.T, w *world) {
+	t.Helper()
 	w.plan(t, task{ID: "a", Title: "A", Steps: []string{
 		`echo said; tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w /etc/hostname) | git mktree) && git branch bad $(git commit-tree -m bad -p HEAD $tree)`,
 	}})
 	w.ralph(t, "build", "-n", "1").expect(t, 0)
 	name := w.sandbox(t).Name
-	res := w.ralph(t, "clean", "--force").expect(t, 1)
-	assert.Check(t, is.Contains(res.stderr, `"refs/heads/bad" cannot be fetched: `))
-	assert.Check(t, is.Contains(res.stderr, `Hint: discard them with "docker ralph clean --discard-commits `+name))
+	for _, args := range [][]string{{"clean", "--force"}, {"--recreate", "task", "list"}} {
+		res := w.ralph(t, args...).expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `"refs/heads/bad" cannot be fetched: `))
+		assert.Check(t, is.Contains(res.stderr, `Hint: discard them with "docker ralph clean --discard-commits `+name))
+	}
 	assert.Equal(t, w.sandbox(t).Name, name)
 	assert.Equal(t, w.statuses(t)["a"], "done", "it still works")
 

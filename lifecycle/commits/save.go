@@ -55,8 +55,11 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	if sb.Clone && err == nil {
 		err = checkLFS(ctx, repo, sh, sb)
 	}
+	if err == nil {
+		err = refused(sb, res)
+	}
 	if sb.Clone && err == nil {
-		err = errors.Join(unfetched(ctx, sh, sb, res, lost), logs)
+		err = errors.Join(unfetched(ctx, sh, sb, lost), logs)
 	}
 	return res, lost, err
 }
@@ -79,11 +82,18 @@ func lastLogs(ctx context.Context, h host.Host, driver lifecycle.Driver, sb life
 	return mirror.Finish(ctx, h, driver, sb)
 }
 
-// unfetched returns an error if a clone has commits that cannot be fetched.
-func unfetched(ctx context.Context, sh gitsync.Shell, sb lifecycle.Sandbox, res gitsync.Result, lost error) error {
-	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
-		lost = fmt.Errorf("%q cannot be fetched: %s", ref, res.Refused[ref])
+// refused returns an error if a sandbox has refs that cannot be fetched: it has the only copy of
+// their commits.
+func refused(sb lifecycle.Sandbox, res gitsync.Result) error {
+	refs := slices.Sorted(maps.Keys(res.Refused))
+	if len(refs) == 0 {
+		return nil
 	}
+	return hint.Wrap(fmt.Errorf("%q cannot be fetched: %s", refs[0], res.Refused[refs[0]]), "%s", DiscardHint(sb.Name))
+}
+
+// unfetched returns an error if a clone has commits that a repair could not fetch.
+func unfetched(ctx context.Context, sh gitsync.Shell, sb lifecycle.Sandbox, lost error) error {
 	if lost == nil {
 		lost = sh(ctx, `[ ! -e "$1" ]`, []string{gitsync.Folder + "/" + gitsync.LostFolder}, nil, io.Discard)
 		if _, found := errors.AsType[*gitsync.ScriptError](lost); found { // by an earlier repair
@@ -156,7 +166,7 @@ func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i
 	if sb.State != lifecycle.Running && !sb.Clone && host.Missing(sb.Root) {
 		return nil // it cannot be started; its git directory stays for the next one of that name
 	}
-	res, lost, err := fetchAll(ctx, h, driver, i, wt, sb)
+	_, lost, err := fetchAll(ctx, h, driver, i, wt, sb)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return nil
 	}
@@ -165,9 +175,6 @@ func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i
 	}
 	if _, refused := errors.AsType[*gitsync.RefusedError](err); err != nil && (sb.Clone || refused) {
 		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
-	}
-	for _, ref := range slices.Sorted(maps.Keys(res.Refused)) {
-		h.Report(fmt.Sprintf("Warning: %q is lost with the sandbox %s, because it cannot be fetched: %s", ref, sb.Name, res.Refused[ref]))
 	}
 	if gitsync.Permanent(err) {
 		ReopenUnmerged(ctx, h, driver, sb)
