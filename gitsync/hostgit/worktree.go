@@ -92,6 +92,28 @@ func (g Git) Hooks(ctx context.Context) (map[string]string, error) {
 	return HashFiles(dirs...)
 }
 
+// commitHooks are the hooks that git runs for a commit, see githooks(5).
+var commitHooks = []string{"pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"}
+
+// CommitHooks returns the names of the hooks that the user's git runs for a commit.
+func (g Git) CommitHooks(ctx context.Context) ([]string, error) {
+	c, err := g.Config(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(g.CommonDir, "hooks")
+	if path := c.Last("core", "hookspath"); path != "" {
+		dir = g.absolute(g.Root, path)
+	}
+	var names []string
+	for _, name := range commitHooks {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // HashFiles returns the hashes of the files in directories, by path.
 func HashFiles(dirs ...string) (map[string]string, error) {
 	hashes := map[string]string{}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/moby/sys/atomicwriter"
 
@@ -52,6 +53,7 @@ func (w Watched) report(ctx context.Context, since string) {
 		w.host.Warn(err)
 	}
 	if !known {
+		w.noteCommitHooks(ctx)
 		return
 	}
 	settings, hooks := w.changed(was, now)
@@ -65,6 +67,21 @@ func (w Watched) report(ctx context.Context, since string) {
 			kind = "Note"
 		}
 		w.host.Report(fmt.Sprintf("%s: %s has changed%s", kind, filepath.Base(path), since))
+	}
+}
+
+// noteCommitHooks says that the user's commit hooks do not run for an agent's commits.
+func (w Watched) noteCommitHooks(ctx context.Context) {
+	if w.direct {
+		return // git in the sandbox finds them
+	}
+	g, err := hostgit.New(w.wt)
+	if err != nil {
+		return // reported with the hashes
+	}
+	if names, err := g.CommitHooks(ctx); err == nil && len(names) > 0 {
+		w.host.Report("Note: your commit hooks do not run in the sandbox: " + strings.Join(names, ", "))
+		w.host.Report("Hint: list what they check under [checks] in ralph.toml")
 	}
 }
 

@@ -65,3 +65,42 @@ func TestChangedFilesOfTheHostAreReportedOnce(t *testing.T) {
 		})
 	}
 }
+
+// Hooks of the user's git are not in the sandbox's, which is said before the first run.
+func TestCommitHooksAreNamedOnce(t *testing.T) {
+	const hint = "Hint: list what they check under [checks] in ralph.toml\n"
+	for _, tc := range []struct {
+		name, path, hooksPath string
+		mode                  os.FileMode
+		direct                bool
+		want                  string
+	}{
+		{"of git", ".git/hooks/pre-commit", "", 0o755, false, "Note: your commit hooks do not run in the sandbox: pre-commit\n" + hint},
+		{"of husky", ".husky/_/commit-msg", ".husky/_", 0o755, false, "Note: your commit hooks do not run in the sandbox: commit-msg\n" + hint},
+		{"of git, unused", ".git/hooks/pre-commit", ".husky/_", 0o755, false, ""},
+		{"not executable", ".git/hooks/pre-commit", "", 0o644, false, ""},
+		{"a sample", ".git/hooks/pre-commit.sample", "", 0o755, false, ""},
+		{"for a push", ".git/hooks/pre-push", "", 0o755, false, ""},
+		{"in the shared git directory", ".git/hooks/pre-commit", "", 0o755, true, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wt, _ := repository(t)
+			if tc.hooksPath != "" {
+				out, err := exec.CommandContext(t.Context(), "git", "-C", wt.Root, "config", "core.hooksPath", tc.hooksPath).CombinedOutput()
+				assert.NilError(t, err, "%s", out)
+			}
+			wt.Config = nil
+			path := filepath.Join(wt.Root, tc.path)
+			assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			assert.NilError(t, os.WriteFile(path, []byte("#!/bin/sh\n"), tc.mode))
+			var said bytes.Buffer
+			h := host.Host{StateDir: t.TempDir(), Stderr: &said}
+
+			Watch(t.Context(), h, wt, "ralph-test", tc.direct)
+			assert.Equal(t, said.String(), tc.want)
+			said.Reset()
+			Watch(t.Context(), h, wt, "ralph-test", tc.direct)
+			assert.Equal(t, said.String(), "")
+		})
+	}
+}
