@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/volume"
 	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
@@ -17,6 +19,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
 )
 
 // blind is an engine that keeps volumes, and creates no container.
@@ -136,4 +140,63 @@ func TestVolumesAreOursAfterARestart(t *testing.T) {
 	foreign := blind{volumes: map[string]volume.Volume{socketsVolume("sb"): {Name: socketsVolume("sb")}}}
 	err := (&Driver{API: forgetful{foreign}, StateDir: t.TempDir()}).createSockets(t.Context(), "sb")
 	assert.ErrorContains(t, err, "that docker-ralph did not create")
+}
+
+// listed is an engine with containers, which removes them.
+type listed struct {
+	engine.API
+	containers *[]container.Summary
+}
+
+func (l listed) ContainerList(_ context.Context, opts client.ContainerListOptions) (res client.ContainerListResult, err error) {
+	for _, c := range *l.containers {
+		matches := true
+		for label := range opts.Filters["label"] {
+			key, value, valued := strings.Cut(label, "=")
+			has, exists := c.Labels[key]
+			matches = matches && exists && (!valued || has == value)
+		}
+		if matches {
+			res.Items = append(res.Items, c)
+		}
+	}
+	return res, nil
+}
+
+func (l listed) NetworkList(context.Context, client.NetworkListOptions) (res client.NetworkListResult, err error) {
+	return res, nil
+}
+
+func (l listed) VolumeList(context.Context, client.VolumeListOptions) (res client.VolumeListResult, err error) {
+	return res, nil
+}
+
+func (l listed) ContainerInspect(context.Context, string, client.ContainerInspectOptions) (client.ContainerInspectResult, error) {
+	return client.ContainerInspectResult{}, errdefs.ErrNotFound
+}
+
+func (l listed) ContainerRemove(_ context.Context, id string, _ client.ContainerRemoveOptions) (res client.ContainerRemoveResult, err error) {
+	*l.containers = slices.DeleteFunc(*l.containers, func(c container.Summary) bool { return c.ID == id })
+	return res, nil
+}
+
+func TestUnfinishedImagesAreSwept(t *testing.T) {
+	old := time.Now().Add(-2 * time.Hour).Unix()
+	adding := map[string]string{engine.LabelCreatedBy: engine.CreatedBy, userimage.LabelOrigin: "sha256:base"}
+	containers := []container.Summary{
+		{ID: "killed", Names: []string{"/quiet_one"}, ImageID: "sha256:base", Labels: adding, Created: old},
+		{ID: "users", Names: []string{"/users"}, ImageID: "sha256:finished", Labels: adding, Created: old}, // docker run
+		{ID: "foreign", Names: []string{"/foreign"}, ImageID: "sha256:base", Created: old},
+	}
+	d := &Driver{API: listed{containers: &containers}}
+
+	removed, err := d.SweepOrphans(t.Context(), time.Hour)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, removed, []string{"quiet_one"})
+	assert.Equal(t, len(containers), 2)
+
+	containers = append(containers, container.Summary{ID: "now", Names: []string{"/now"}, ImageID: "sha256:base", Labels: adding, Created: time.Now().Unix()})
+	removed, err = d.SweepOrphans(t.Context(), time.Hour)
+	assert.NilError(t, err)
+	assert.Equal(t, len(removed), 0, "it may be in use")
 }

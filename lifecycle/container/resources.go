@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
 )
 
 // resource is a proxy, a helper, a network or a volume of sockets. Nothing of a user's is
@@ -45,6 +46,11 @@ func (d *Driver) resources(ctx context.Context, sandbox string) ([]resource, err
 		return nil, fmt.Errorf("listing the volumes of sandboxes: %w", err)
 	}
 	var all []resource
+	if sandbox == "" {
+		if all, err = d.unfinishedImages(ctx); err != nil {
+			return nil, err
+		}
+	}
 	for _, c := range containers.Items {
 		all = append(all, resource{
 			kind: KindProxy, sandbox: c.Labels[engine.LabelSandbox], name: strings.TrimPrefix(strings.Join(c.Names, " "), "/"), created: time.Unix(c.Created, 0),
@@ -70,6 +76,26 @@ func (d *Driver) resources(ctx context.Context, sandbox string) ([]resource, err
 				}
 				return nil
 			},
+		})
+	}
+	return all, nil
+}
+
+// unfinishedImages lists the containers in which a killed command was adding a user to an image. They belong to no
+// sandbox.
+func (d *Driver) unfinishedImages(ctx context.Context) (all []resource, err error) {
+	adding := make(client.Filters).Add("label", engine.LabelCreatedBy+"="+engine.CreatedBy).Add("label", userimage.LabelOrigin)
+	containers, err := d.API.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: adding})
+	if err != nil {
+		return nil, fmt.Errorf("listing containers of unfinished images: %w", err)
+	}
+	for _, c := range containers.Items {
+		if c.Labels[userimage.LabelOrigin] != c.ImageID {
+			continue // of the finished image
+		}
+		all = append(all, resource{
+			kind: KindProxy, name: strings.TrimPrefix(strings.Join(c.Names, " "), "/"), created: time.Unix(c.Created, 0),
+			remove: func(ctx context.Context) error { return engine.RemoveContainer(ctx, d.API, c.ID) },
 		})
 	}
 	return all, nil

@@ -51,6 +51,8 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 		item.Repository, item.Path = owner.Scope.Repo, owner.Root
 	}
 	switch {
+	case r.Orphan && r.Kind == container.KindProxy && r.Sandbox == "":
+		item.Reclaimable, item.Reason, item.orphan = true, "left by a command that was killed", true
 	case r.Orphan:
 		item.Reclaimable, item.Reason, item.orphan = true, "the sandbox "+r.Sandbox+" does not exist", true
 	case r.Role == container.RoleCache:

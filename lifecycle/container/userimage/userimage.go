@@ -74,7 +74,7 @@ func (m Mapper) mapUser(ctx context.Context, image, tag, uid, gid string) (id st
 		Config: &container.Config{
 			Image:           image,
 			Entrypoint:      []string{"/bin/sh"},
-			Labels:          map[string]string{engine.LabelCreatedBy: engine.CreatedBy, labelOrigin: image},
+			Labels:          map[string]string{engine.LabelCreatedBy: engine.CreatedBy, LabelOrigin: image},
 			NetworkDisabled: true,
 		},
 		HostConfig: &container.HostConfig{NetworkMode: "none"},
@@ -98,13 +98,13 @@ func (m Mapper) mapUser(ctx context.Context, image, tag, uid, gid string) (id st
 	return m.tagMapped(ctx, committed.ID, image, tag)
 }
 
-// labelOrigin is the label with the ID of the image that the user was added to. The tag has a
-// part of it only.
-const labelOrigin = engine.LabelPrefix + "origin"
+// LabelOrigin is the label with the ID of the image that the user was added to. The tag has a
+// part of it only. A container of that very image is one in which a user was being added.
+const LabelOrigin = engine.LabelPrefix + "origin"
 
 // isFrom reports whether the user was added to the image with the ID origin.
 func isFrom(mapped client.ImageInspectResult, origin string) bool {
-	return mapped.Config != nil && mapped.Config.Labels[labelOrigin] == origin
+	return mapped.Config != nil && mapped.Config.Labels[LabelOrigin] == origin
 }
 
 // tagMapped tags an image and returns its ID, or that of the image which another process
