@@ -175,14 +175,20 @@ func TestRepairKeepsHeldCommits(t *testing.T) {
 	assert.Equal(t, w.sandboxGit("show", "main:a.txt"), "secret")
 }
 
-// A killed git leaves locks, which must not stop the next run's agent from committing.
-func TestStaleLocksAreRemoved(t *testing.T) {
+// A killed git leaves locks, which must not stop the next run's agent from committing, and what it has
+// received.
+func TestFilesOfAKilledGitAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
-	for _, name := range []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"} {
-		assert.NilError(t, os.WriteFile(filepath.Join(w.gitDir, name), nil, 0o644))
+	incomplete := filepath.Join(w.gitDir, "objects", "pack", "tmp_pack_aBc123")
+	for _, path := range []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"} {
+		assert.NilError(t, os.WriteFile(filepath.Join(w.gitDir, path), nil, 0o644))
 	}
+	assert.NilError(t, os.MkdirAll(filepath.Dir(incomplete), 0o755))
+	assert.NilError(t, os.WriteFile(incomplete, []byte("PACK"), 0o444))
 	w.push()
+	_, err := os.Stat(incomplete)
+	assert.Assert(t, os.IsNotExist(err))
 	w.commit("a.txt", "agent's\n")
 	assert.Equal(t, w.fetch().Commits, 1)
 }
