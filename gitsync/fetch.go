@@ -28,7 +28,7 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 	}
 	if err == nil && ended && st.Dirty {
 		if !r.clone {
-			res.Changed, res.Repositories, res.unchecked = r.recordUncommitted(ctx)
+			res.unchecked = r.recordUncommitted(ctx, &res)
 		}
 		if ctx.Err() != nil {
 			return res, ctx.Err()
@@ -159,6 +159,11 @@ func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final func(ti
 	}
 	if err := r.syncBranch(ctx, st, &res, user); err != nil {
 		return res, err
+	}
+	if res.Commits > 0 && user.tip != "" {
+		if res.GitDirs, err = r.committedGitDirs(ctx, user.tip, res.tip); err != nil {
+			return res, err
+		}
 	}
 	if retry := res.Conflict != nil && res.Conflict.Transient(); retry != st.Retry {
 		st.Retry = retry

@@ -36,6 +36,9 @@ type Result struct {
 	// Repositories are directories of the working tree in which the command has created
 	// a repository.
 	Repositories []string
+	// GitDirs are git directories that the command has created among the files of the working tree, such as
+	// bare repositories.
+	GitDirs []string
 	// Nested are worktrees in this one that the sandbox sees, because they were added
 	// after it was created, and that were not reported before.
 	Nested []string
@@ -107,6 +110,10 @@ func (res Result) Notes() []string {
 	if len(res.Repositories) > 0 {
 		add("Warning: new git repositories in the working tree: once added, git runs programs that they configure: %s", firstOf(res.Repositories))
 		add("Hint: remove %q before \"git add\"", res.Repositories[0]+"/.git")
+	}
+	if len(res.GitDirs) > 0 {
+		add("Warning: new git directories in the working tree: git in them runs programs that they configure: %s", firstOf(res.GitDirs))
+		add("Hint: check %q before you use git there", res.GitDirs[0]+"/config")
 	}
 	return notes
 }

@@ -144,21 +144,25 @@ func (r *Repo) protect(ctx context.Context, st *state, sh Shell, killed bool) ([
 	return paths, nil
 }
 
-// recordUncommitted records what a command has left. It returns the user's uncommitted
-// files that have changed, and directories that are repositories now.
-func (r *Repo) recordUncommitted(ctx context.Context) (changed, repositories []string, err error) {
+// recordUncommitted records what a command has left. The result gets the user's uncommitted
+// files that have changed, and the directories that are repositories now.
+func (r *Repo) recordUncommitted(ctx context.Context, res *Result) error {
 	was := r.authors()
 	u, err := r.uncommitted(ctx)
 	if err != nil {
-		return nil, nil, errors.Join(err, r.saveAuthors(authors{User: was.User, Sandbox: was.Sandbox, Unknown: true}))
+		return errors.Join(err, r.saveAuthors(authors{User: was.User, Sandbox: was.Sandbox, Unknown: true}))
 	}
 	left := maps.Clone(u.ids)
+	var created []string
 	for path := range u.ids {
 		_, users := was.User[path]
 		_, before := was.Sandbox[path]
-		if isDir(path) && !users && !before && exists(r.git.Root, filepath.FromSlash(path), ".git") &&
+		if users || before {
+			continue
+		}
+		if created = append(created, path); isDir(path) && exists(r.git.Root, filepath.FromSlash(path), ".git") &&
 			mask.CheckGitFile(r.git, filepath.Join(r.git.Root, filepath.FromSlash(path))) != nil { // no worktree of this repository
-			repositories = append(repositories, strings.TrimSuffix(path, "/"))
+			res.Repositories = append(res.Repositories, strings.TrimSuffix(path, "/"))
 		}
 	}
 	for path, id := range was.User {
@@ -167,11 +171,12 @@ func (r *Repo) recordUncommitted(ctx context.Context) (changed, repositories []s
 			now = r.git.BlobID(path, len(id))
 		}
 		if now != id {
-			changed = append(changed, path)
+			res.Changed = append(res.Changed, path)
 		}
 		delete(left, path)
 	}
-	slices.Sort(changed)
-	slices.Sort(repositories)
-	return changed, repositories, r.saveAuthors(authors{User: was.User, Sandbox: left})
+	slices.Sort(res.Changed)
+	slices.Sort(res.Repositories)
+	res.GitDirs = slices.Compact(slices.Sorted(slices.Values(append(res.GitDirs, r.untrackedGitDirs(created)...))))
+	return r.saveAuthors(authors{User: was.User, Sandbox: left})
 }
