@@ -121,7 +121,7 @@ func TestGitTokenStaysOnTheHost(t *testing.T) {
 				"git push -q origin HEAD:refs/heads/pushed >pushing 2>&1; true",
 				"git ls-remote git@" + gitHost + ":" + w.slug + ".git refs/heads/feature >by-ssh 2>&1; true",
 				"git ls-remote $(git config --get-regexp 'url.*insteadof' | sed -n 's,^url.\\(http:[^ ]*/git/\\).*,\\1,p' | head -1)e2e/other.git >other 2>&1; true",
-				printKeys + "; git config --list --show-origin >>seen; mv seen /tmp/seen",
+				printKeys + "; git config --list --show-origin >>seen; mv seen .ralph/seen",
 				"rm -f fetched.was; git add -A; git commit -qm '" + id + "'",
 			}}
 		}
@@ -150,7 +150,7 @@ func TestGitTokenStaysOnTheHost(t *testing.T) {
 		assert.Check(t, is.Contains(w.read(t, "other"), "403"))
 
 		sandbox := w.container(t)
-		seen := run(t, w.docker("exec", sandbox.ID, "cat", "/tmp/seen")).expect(t, 0).stdout
+		seen := run(t, w.docker("exec", "-u", w.insideUser(), sandbox.ID, "cat", filepath.Join(w.repo, ".ralph", "seen"))).expect(t, 0).stdout
 		assert.Check(t, is.Contains(seen, ":3129/git/"+w.slug+".git"))
 		assert.Check(t, !strings.Contains(seen, token))
 		assert.DeepEqual(t, argvs(), map[string]bool{token: false, "git-remote-http": true})

@@ -37,7 +37,7 @@ func TestClaudeWorksWithoutItsKey(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
 		look := func(id, file string) []modelapi.Turn {
-			return append([]modelapi.Turn{modelapi.Bash(printKeys + "; mv seen /tmp/seen")}, w.buildTurns(id, file)...)
+			return append([]modelapi.Turn{modelapi.Bash(printKeys + "; mv seen .ralph/seen")}, w.buildTurns(id, file)...)
 		}
 		api, url := w.serveModel(t, [][]modelapi.Turn{look("shop/01", "one"), look("shop/02", "two"), look("shop/03", "three")})
 		w.setenv("ANTHROPIC_BASE_URL", url)
@@ -70,7 +70,7 @@ func TestClaudeWorksWithoutItsKey(t *testing.T) {
 					assert.Check(t, !tool.IsError, tool.Text)
 				}
 			}
-			seen := run(t, w.docker("exec", sandbox.ID, "cat", "/tmp/seen")).expect(t, 0).stdout
+			seen := run(t, w.docker("exec", "-u", w.insideUser(), sandbox.ID, "cat", filepath.Join(w.repo, ".ralph", "seen"))).expect(t, 0).stdout
 			assert.Check(t, is.Contains(seen, key.variable+"=proxy-managed\n"))
 			assert.Check(t, is.Contains(seen, ":3129/anthropic\n"))
 			assert.Check(t, is.Contains(seen, "claude\n"), "it sees itself")
@@ -101,7 +101,7 @@ func TestCodexWorksWithoutItsKey(t *testing.T) {
 		program := filepath.Join(w.repo, ".ralph", "codex") // the sandbox sees it, and no commit has it
 		image := w.imageWith(t, "/usr/local/bin/codex", "#!/bin/sh\nexec '"+program+"' \"$@\"\n")
 		model := &modelapi.Vendor{Say: "All done.", Commands: []string{
-			"ralph task claim a", printKeys + "; mv seen /tmp/seen; echo one >one; git add one; git commit -qm 'Add one'",
+			"ralph task claim a", printKeys + "; mv seen .ralph/seen; echo one >one; git add one; git commit -qm 'Add one'",
 			`ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"`,
 		}}
 		secret := "kept-outside-by-codex-of-" + w.engine.Name
@@ -119,7 +119,7 @@ func TestCodexWorksWithoutItsKey(t *testing.T) {
 		for _, key := range model.Keys() {
 			assert.Equal(t, key, "sk-"+secret)
 		}
-		seen := run(t, w.docker("exec", w.container(t).ID, "cat", "/tmp/seen")).expect(t, 0).stdout
+		seen := run(t, w.docker("exec", "-u", w.insideUser(), w.container(t).ID, "cat", filepath.Join(w.repo, ".ralph", "seen"))).expect(t, 0).stdout
 		assert.Check(t, is.Contains(seen, "OPENAI_API_KEY=proxy-managed\n"))
 		assert.Check(t, !strings.Contains(seen, secret))
 		assert.DeepEqual(t, argvs(), map[string]bool{secret: false, program: true})

@@ -6,13 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
@@ -76,7 +76,7 @@ func atContainer(ctx context.Context, h host.Host, at *Choice, connected engineO
 	if err == nil && len(at.leftOut) > 0 {
 		err = ping(ctx, at.API)
 	}
-	if err != nil && ctx.Err() == nil {
+	if ctx.Err() == nil && engine.ConnectionLost(err) {
 		return noDriver(at.leftOut, err)
 	}
 	if err != nil {

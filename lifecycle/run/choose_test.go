@@ -29,30 +29,30 @@ func TestNoDriverWorks(t *testing.T) {
 		err     string
 		hints   []string
 	}{
-		{"configured", nil, "failed to connect", nil},
+		{"configured", nil, "failed to connect: EOF", nil},
 		{
 			"nothing is installed",
 			[]host.LeftOut{{Driver: "sbx", Err: hint.Wrap(lifecycle.ErrNotInstalled, "install it")}, missing},
-			"no driver works: sbx: not installed; docker-sandbox: not installed; container: failed to connect",
+			"no driver works: sbx: not installed; docker-sandbox: not installed; container: failed to connect: EOF",
 			[]string{"start the Docker Engine or Docker Desktop"},
 		},
 		{
 			"too old",
 			[]host.LeftOut{{Driver: "sbx", Err: hint.Wrap(errors.New("sbx has version 0.30.1"), "update it")}, missing},
-			"no driver works: sbx: sbx has version 0.30.1; docker-sandbox: not installed; container: failed to connect",
+			"no driver works: sbx: sbx has version 0.30.1; docker-sandbox: not installed; container: failed to connect: EOF",
 			[]string{"sbx: update it", "start the Docker Engine or Docker Desktop"},
 		},
 		{
 			"not signed in, and a daemon that does not run",
 			[]host.LeftOut{{Driver: "sbx", Err: hint.Wrap(errors.New("sbx is not logged in to Docker"), "run %q", "sbx login")}, {Driver: "docker-sandbox", Err: errors.New("cannot connect to its daemon")}},
-			"no driver works: sbx: sbx is not logged in to Docker; docker-sandbox: cannot connect to its daemon; container: failed to connect",
+			"no driver works: sbx: sbx is not logged in to Docker; docker-sandbox: cannot connect to its daemon; container: failed to connect: EOF",
 			[]string{`sbx: run "sbx login"`, "start the Docker Engine or Docker Desktop"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			at := Choice{leftOut: tc.leftOut, Request: projectimage.Request{Agent: "shell"}}
 			err := atContainer(t.Context(), host.Host{}, &at, func(string) (host.API, host.Engine, error) {
-				return nil, host.Engine{}, errors.New("failed to connect")
+				return nil, host.Engine{}, fmt.Errorf("failed to connect: %w", io.EOF)
 			})
 			assert.Error(t, err, tc.err)
 			assert.DeepEqual(t, hint.Of(err), tc.hints)
