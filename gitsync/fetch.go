@@ -160,11 +160,6 @@ func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final func(ti
 	if err := r.syncBranch(ctx, st, &res, user); err != nil {
 		return res, err
 	}
-	if res.Commits > 0 && user.tip != "" {
-		if res.GitDirs, err = r.committedGitDirs(ctx, user.tip, res.tip); err != nil {
-			return res, err
-		}
-	}
 	if retry := res.Conflict != nil && res.Conflict.Transient(); retry != st.Retry {
 		st.Retry = retry
 		return res, r.save(*st)
@@ -238,8 +233,10 @@ func (r *Repo) syncBranch(ctx context.Context, st *state, res *Result, user snap
 		res.Conflict, err = r.explain(ctx, conflict, st.Branch, user.tip, res.tip)
 		return err
 	}
-	res.Commits = ahead
-	return nil
+	if res.Commits = ahead; ahead > 0 && user.tip != "" {
+		res.GitDirs, err = r.committedGitDirs(ctx, user.tip, res.tip)
+	}
+	return err
 }
 
 // canFastForward returns how many commits the user's branch lacks, or why it cannot be

@@ -21,13 +21,13 @@ import (
 
 // fetchAll starts a container and fetches all of its commits. If its git directory had to be
 // repaired, lost says why some could not be fetched.
-func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) (res gitsync.Result, lost, err error) {
+func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) (lost, err error) {
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err == nil && sb.State != lifecycle.Running {
 		err = driver.Start(ctx, sb)
 	}
 	if err != nil {
-		return res, nil, err
+		return nil, err
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
 	var logs error
@@ -36,10 +36,10 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		err = repo.SaveUncommitted(ctx, sh)
 	}
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
-		return res, nil, err
+		return nil, err
 	}
 	done := h.ReportSlow("Fetching commits from the sandbox " + sb.Name)
-	res, err = repo.Fetch(ctx, sh, true)
+	res, err := repo.Fetch(ctx, sh, true)
 	done()
 	if IsBroken(err) {
 		h.Report(fmt.Sprintf("Warning: %v", err))
@@ -61,7 +61,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	if sb.Clone && err == nil {
 		err = errors.Join(unfetched(ctx, sh, sb, lost), logs)
 	}
-	return res, lost, err
+	return lost, err
 }
 
 // checkLFS keeps a clone with Git LFS objects that the repository lacks: no fetch gets them.
@@ -145,7 +145,7 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 	if l.Backend.Kind != config.DriverContainer {
 		return Save(h, l.Backend, i, wt)(ctx, l.Sandbox)
 	}
-	_, lost, err := fetchAll(ctx, h, l.Backend.Driver, i, wt, l.Sandbox)
+	lost, err := fetchAll(ctx, h, l.Backend.Driver, i, wt, l.Sandbox)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return errUnprepared
 	}
@@ -166,7 +166,7 @@ func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i
 	if sb.State != lifecycle.Running && !sb.Clone && host.Missing(sb.Root) {
 		return nil // it cannot be started; its git directory stays for the next one of that name
 	}
-	_, lost, err := fetchAll(ctx, h, driver, i, wt, sb)
+	lost, err := fetchAll(ctx, h, driver, i, wt, sb)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return nil
 	}
