@@ -24,18 +24,17 @@ const tablePrices = "prices"
 
 // priceSettings are the keys of [prices.MODEL].
 func priceSettings() []setting {
-	var all []setting
-	for key, store := range map[string]func(*Price, float64){
-		"input":       func(p *Price, usd float64) { p.Input = usd },
-		"output":      func(p *Price, usd float64) { p.Output = usd },
-		"cache_read":  func(p *Price, usd float64) { p.CacheRead = &usd },
-		"cache_write": func(p *Price, usd float64) { p.CacheWrite = &usd },
-	} {
-		all = append(all, setting{key: tablePrices + "." + anyName + "." + key, form: floatForm, setNamed: func(c *Config, model, v string, from OriginKind) error {
+	price := func(key string, store func(*Price, float64)) setting {
+		return setting{key: tablePrices + "." + anyName + "." + key, form: floatForm, setNamed: func(c *Config, model, v string, from OriginKind) error {
 			return userOnly(func(c *Config, v string) error { return c.setPrice(model, v, store) })(c, v, from)
-		}})
+		}}
 	}
-	return all
+	return []setting{
+		price("input", func(p *Price, usd float64) { p.Input = usd }),
+		price("output", func(p *Price, usd float64) { p.Output = usd }),
+		price("cache_read", func(p *Price, usd float64) { p.CacheRead = &usd }),
+		price("cache_write", func(p *Price, usd float64) { p.CacheWrite = &usd }),
+	}
 }
 
 // setPrice sets one price of a model.
