@@ -28,7 +28,7 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 	}
 	if err == nil && ended && st.Dirty {
 		if !r.clone {
-			res.unchecked = r.recordUncommitted(ctx, &res)
+			res.unchecked = errors.Join(res.unchecked, r.recordUncommitted(ctx, &res))
 		}
 		if ctx.Err() != nil {
 			return res, ctx.Err()
@@ -233,10 +233,10 @@ func (r *Repo) syncBranch(ctx context.Context, st *state, res *Result, user snap
 		res.Conflict, err = r.explain(ctx, conflict, st.Branch, user.tip, res.tip)
 		return err
 	}
-	if res.Commits = ahead; ahead > 0 && user.tip != "" {
-		res.GitDirs, err = r.committedGitDirs(ctx, user.tip, res.tip)
+	if res.Commits = ahead; ahead > 0 && user.tip != "" { // the commits have arrived, whatever is found in them
+		res.GitDirs, res.unchecked = r.committedGitDirs(ctx, user.tip, res.tip)
 	}
-	return err
+	return nil
 }
 
 // canFastForward returns how many commits the user's branch lacks, or why it cannot be

@@ -46,7 +46,7 @@ type Result struct {
 	// their commits now.
 	Kept map[string]string
 
-	unchecked    error             // why Changed and Repositories are unknown
+	unchecked    error             // why Changed, Repositories and GitDirs are unknown
 	fresh        map[string]bool   // those of Refused that were not reported before
 	tip          string            // of the sandbox's branch
 	head         string            // the ref that the sandbox has checked out; empty if detached
