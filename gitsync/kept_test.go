@@ -2,6 +2,7 @@ package gitsync
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -146,23 +147,32 @@ func TestReplacedNamesAreKept(t *testing.T) {
 	assert.DeepEqual(t, w.keptCommits(), want)
 }
 
-// Uncommitted changes of a run that the sandbox has removed, because their task is done, are
-// removed here with the next commits: those alone, and not if they have another content here.
-func TestRemovedLeftoversAreRemoved(t *testing.T) {
+// Uncommitted changes of a run, of which the sandbox has the refs only, stay in the user's repository, whatever
+// happens to them in the sandbox.
+func TestLeftoversStayWithTheUser(t *testing.T) {
 	t.Parallel()
-	w := newSandbox(t)
-	w.commit("a.txt", "one\n")
-	for _, name := range []string{"ralph-leftover/a-1234567", "ralph-leftover/b/c-1234567", "mine"} {
-		w.sandboxGit("branch", name)
+	const name = "ralph-leftover/a-1234567"
+	for what, lose := range map[string]func(w *fixture){
+		"removed": func(w *fixture) {
+			w.sandboxGit("branch", "-D", name)
+			w.commit("b.txt", "two\n")
+			w.fetch()
+		},
+		"damaged": func(w *fixture) {
+			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.gitDir, "refs", "heads", "ralph-leftover")))
+			w.corrupt("index")
+			_, _, err := w.repo.Repair(w.t.Context(), w.repairShell)
+			assert.NilError(w.t, err)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newSandbox(t)
+			commit := w.commit("a.txt", "one\n")
+			w.sandboxGit("branch", name)
+			w.fetch()
+			lose(w)
+			assert.Equal(t, w.git("for-each-ref", "--format=%(objectname)", w.repo.Prefix()+"/"+name), commit)
+		})
 	}
-	w.fetch()
-	refs := func() string {
-		return w.git("for-each-ref", "--format=%(refname:lstrip=3)", w.repo.Prefix()+"/ralph-leftover", w.repo.Prefix()+"/mine")
-	}
-	assert.Equal(t, refs(), "mine\nralph-leftover/a-1234567\nralph-leftover/b/c-1234567")
-	w.sandboxGit("branch", "-D", "mine", "ralph-leftover/a-1234567", "ralph-leftover/b/c-1234567")
-	w.git("update-ref", w.repo.Prefix()+"/ralph-leftover/b/c-1234567", "HEAD~1")
-	w.commit("b.txt", "two\n")
-	w.fetch()
-	assert.Equal(t, refs(), "mine\nralph-leftover/b/c-1234567")
 }

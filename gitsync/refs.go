@@ -9,7 +9,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
-	"github.com/docker-ralph/docker-ralph/wire/leftoverref"
 )
 
 // snapshot is the part of the user's repository that a fetch needs.
@@ -48,9 +47,6 @@ const maxMoved = 1000
 // updateSandboxRefs gives the sandbox's refs that have moved a name below the prefix. It
 // returns the names, and where commits are that had one of them.
 func (r *Repo) updateSandboxRefs(ctx context.Context, st *state, l listing.Listing, have, submodules map[string]string) (names, kept map[string]string, err error) {
-	if err := r.removeLeftovers(ctx, st, l, have); err != nil {
-		return nil, nil, err
-	}
 	moved := l.Moved(st.Tips)
 	names = refname.Locals(moved, st.Branch, submodules)
 	if len(moved) == 0 {
@@ -80,22 +76,6 @@ func (r *Repo) updateSandboxRefs(ctx context.Context, st *state, l listing.Listi
 	}
 	maps.Copy(st.Tips, moved)
 	return names, kept, r.save(*st)
-}
-
-// removeLeftovers removes the refs of uncommitted changes that the sandbox had and has removed,
-// because their task is done.
-func (r *Repo) removeLeftovers(ctx context.Context, st *state, l listing.Listing, have map[string]string) error {
-	var deletions strings.Builder
-	for ref, oid := range st.Tips {
-		if _, exists := l.Refs[ref]; exists || !strings.HasPrefix(ref, leftoverref.Prefix) {
-			continue
-		}
-		delete(st.Tips, ref)
-		if name := strings.TrimPrefix(ref, "refs/heads/"); have[name] == oid {
-			_, _ = fmt.Fprintf(&deletions, "delete %s/%s %s\n", r.Prefix(), name, oid)
-		}
-	}
-	return r.updateRefs(ctx, deletions.String())
 }
 
 // keepReplaced gives commits another name that would lose theirs to refs of the sandbox:

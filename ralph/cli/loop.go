@@ -319,7 +319,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		if branch := guest.LoopBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); branch != nil {
 			branch.Private = isDir(wire.PrivateGitDir)
 			lo.Restore = branch.Restore
-			lo.SetAside, lo.Leftovers, lo.RemoveLeftovers = worktree.SetAside, worktree.List, worktree.Remove
+			lo.SetAside, lo.Leftovers = worktree.SetAside, worktree.List
 		}
 		if inContainer() { // elsewhere, others use the same directories
 			lo.TempFiles, lo.FullTemp = s.tempFiles, fullTemp

@@ -273,12 +273,6 @@ func (w Worktree) List(ctx context.Context) map[string][]string {
 	return refs
 }
 
-// Remove removes refs that [Worktree.List] has returned.
-func (w Worktree) Remove(ctx context.Context, refs []string) error {
-	_, err := w.git(ctx, nil, "delete "+strings.Join(refs, "\ndelete ")+"\n", "update-ref", "--stdin")
-	return err
-}
-
 // git runs git in the worktree with more variables.
 func (w Worktree) git(ctx context.Context, environ []string, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, errors.New("git did not end"))

@@ -161,20 +161,3 @@ func TestSetAsideFailsWithoutLoss(t *testing.T) {
 	assert.ErrorContains(t, err, "setting uncommitted changes aside: git read-tree: ")
 	sh(`test "$(cat a/mine a/x b)" = "$(printf 'u\n2\n2')"`)
 }
-
-// The refs of one task are removed, and those of others stay.
-func TestRemove(t *testing.T) {
-	w, sh := repo(t)
-	for _, task := range []string{"a/b", "a/b", "odd name*", "other"} {
-		sh("date +%N >x; echo " + strings.Repeat("x", len(sh("git branch"))) + " >a")
-		_, err := w.SetAside(t.Context(), task, State{})
-		assert.NilError(t, err)
-	}
-	all := w.List(t.Context())
-	assert.Equal(t, len(all["a/b"]), 2)
-	assert.NilError(t, w.Remove(t.Context(), append(all["a/b"], all["odd name*"]...)))
-	left := w.List(t.Context())
-	assert.Equal(t, len(left), 1)
-	assert.DeepEqual(t, left["other"], all["other"])
-	assert.NilError(t, w.Remove(t.Context(), all["a/b"]), "they may be gone already")
-}

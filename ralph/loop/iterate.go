@@ -108,7 +108,6 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	it.after = l.observeAfter(ctx, before)
 	it.asked = before.asked(it.after)
 	l.warnUncommitted(ctx, it, uncommitted)
-	l.removeLeftovers(ctx, it)
 	l.record(ctx, n, it)
 	l.logTasks(before, it.after)
 	l.saveNow(true)

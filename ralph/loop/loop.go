@@ -57,11 +57,10 @@ type Options struct {
 	Committed   func(ctx context.Context, commit string) bool
 	Uncommitted func(context.Context) (leftover.State, error)
 	// SetAside moves the uncommitted changes that were not there before from the worktree
-	// to a ref of a task; Leftovers lists such refs by task, newest first, and
-	// RemoveLeftovers removes some. They are nil if the loop must not change the worktree.
-	SetAside        func(ctx context.Context, task string, before leftover.State) (leftover.Saved, error)
-	Leftovers       func(context.Context) map[string][]string
-	RemoveLeftovers func(ctx context.Context, refs []string) error
+	// to a ref of a task; Leftovers lists such refs by task, newest first. Both are nil if
+	// the loop must not change the worktree.
+	SetAside  func(ctx context.Context, task string, before leftover.State) (leftover.Saved, error)
+	Leftovers func(context.Context) map[string][]string
 	// TempFiles records the temporary files; clean removes those made since. It is nil if
 	// the loop must not remove any.
 	TempFiles func() (clean func() error)

@@ -90,23 +90,6 @@ func (l *loop) leftovers() string {
 		"them with `git show REF`, and take over what is right with `git cherry-pick --no-commit REF`.\n\n" + strings.Join(lines, "\n") + "\n"
 }
 
-// removeLeftovers removes what earlier runs of a task did not commit, once the task is done.
-// What its last run left stays: it may have been forgotten.
-func (l *loop) removeLeftovers(ctx context.Context, it *iteration) {
-	var refs []string
-	for slug, earlier := range l.left {
-		if it.after.tasks[slug].Status == statusDone && it.before.tasks[slug].Status != statusDone {
-			refs = append(refs, earlier...)
-		}
-	}
-	if len(refs) == 0 || l.RemoveLeftovers == nil {
-		return
-	}
-	if err := l.RemoveLeftovers(context.WithoutCancel(ctx), refs); err != nil {
-		l.warnOnce("leftovers", "removing uncommitted changes of finished tasks: %s", err)
-	}
-}
-
 // leftoversInPrompt limits their list in a prompt.
 const leftoversInPrompt = 20
 

@@ -143,29 +143,3 @@ func TestChecksRunUnattended(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(report.Iterations[0].Checks), 2)
 }
-
-// What earlier runs of a task left is removed with the run that finishes it, as soon as its
-// checks have passed.
-func TestLeftoversOfFinishedTasksAreRemoved(t *testing.T) {
-	for _, tc := range []struct{ name, program, check, removed string }{
-		{"finished", "touch $BACKLOG/a", "true", "ref/a1 ref/a2"},
-		{"unfinished", "true", "true", ""},
-		{"checks failed", "touch $BACKLOG/a", "false", ""},
-		{"another task", "touch $BACKLOG/b", "true", ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			tr := newFileLoop(t, tc.program, newFileBacklog(t, "a", "b"))
-			tr.MaxIterations, tr.Checks = 1, []string{tc.check}
-			tr.Leftovers = func(context.Context) map[string][]string {
-				return map[string][]string{"a": {"ref/a1", "ref/a2"}, "unknown": {"ref/u"}}
-			}
-			var removed []string
-			tr.RemoveLeftovers = func(_ context.Context, refs []string) error {
-				removed = append(removed, refs...)
-				return nil
-			}
-			_, _ = Run(t.Context(), tr.Options)
-			assert.Equal(t, strings.Join(removed, " "), tc.removed)
-		})
-	}
-}
