@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/moby/buildkit/solver/errdefs"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"gotest.tools/v3/assert"
@@ -26,6 +27,7 @@ func TestConnectionLost(t *testing.T) {
 		{io.ErrUnexpectedEOF, true},
 		{fmt.Errorf("attaching: %w", syscall.ECONNRESET), true},
 		{fmt.Errorf("building image: %w", status.Error(codes.Unavailable, "error reading from server: EOF")), true},
+		{&errdefs.SolveError{Err: status.Error(codes.Unavailable, "unexpected status from HEAD request: 503")}, false},
 		{fmt.Errorf("building image: %w", status.Error(codes.Unknown, "process did not complete successfully")), false},
 		{fmt.Errorf("building image: %w", status.Error(codes.Canceled, "context canceled")), false},
 	} {
