@@ -23,6 +23,12 @@ die() {
 	exit 1
 }
 
+# npm trusts the certificates of Node.js only, go and curl those of the system, which has a company's.
+system_certificates=/etc/ssl/certs/ca-certificates.crt
+if [ -z "${NODE_EXTRA_CA_CERTS:-}" ] && [ -r "$system_certificates" ]; then
+	export NODE_EXTRA_CA_CERTS=$system_certificates
+fi
+
 have() { command -v "$1" >/dev/null 2>&1; }
 
 is_root() { [ "$(id -u)" = 0 ]; }
