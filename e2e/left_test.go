@@ -116,11 +116,14 @@ func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
 			run(t, w.docker("exec", "-u", user, w.sandbox(t).ID, "rm", head)).expect(t, 0)
 			second := start(t, w.docker("ralph", "build", "-n", "1"))
 			awaitOutput(t, second, "Waiting for other commands in the sandbox")
-			res := w.ralph(t, "shell", "--", "true").expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "not repairing it while another command is running there"))
+			beside := w.ralph(t, "shell", "--", "true").expect(t, 1)
+			assert.Check(t, is.Contains(beside.stderr, "not repairing it while another command is running there"))
 			w.inside(t, "touch", "/tmp/go").expect(t, 0)
-			first.wait(t)
-			second.wait(t).expect(t, 0)
+			ended, res := first.wait(t), second.wait(t)
+			if res.code != 0 { // says which of the two repaired it, and what was committed twice
+				t.Logf("the first loop: %+v\n%s", ended, w.git(t, "log", "--all", "--graph", "--oneline"))
+			}
+			res.expect(t, 0)
 			assert.Equal(t, w.git(t, "log", "--format=%s", "main", "--", "a.txt", "b.txt"), "Only b\nOnly a")
 		})
 	}
