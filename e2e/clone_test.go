@@ -131,3 +131,33 @@ func TestCloneHasAgentSettings(t *testing.T) {
 		w.assertNoHostMounts(t)
 	})
 }
+
+// What a shell leaves uncommitted is shown, and gets into the worktree on request only.
+func TestUncommittedChangesOfACloneAreApplied(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "diff").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "have no sandbox"))
+		res = w.ralph(t, "shell", "--", "sh", "-c", "echo agent > made.txt; echo more >> specs/things.md").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Changes in 2 files are not committed, and only in the sandbox"))
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+
+		run(t, w.docker("stop", "-t", "0", w.sandbox(t).ID)).expect(t, 0)
+		diff := w.ok(t, "diff")
+		assert.Check(t, is.Contains(diff, "+agent"))
+		assert.Check(t, is.Contains(diff, "+more"))
+		assert.Equal(t, w.ok(t, "diff", "--name-only"), "made.txt\nspecs/things.md\n")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+
+		w.write(t, filepath.Join(w.repo, "made.txt"), "mine\n")
+		res = w.ralph(t, "apply").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `Error: your "made.txt" would be overwritten: nothing was applied`))
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "?? made.txt")
+
+		assert.NilError(t, os.Remove(filepath.Join(w.repo, "made.txt")))
+		assert.Equal(t, w.ok(t, "apply"), "made.txt\nspecs/things.md\n")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), " M specs/things.md\n?? made.txt")
+		reverse := w.command("git", "apply", "--check", "--reverse")
+		reverse.Stdin = strings.NewReader(diff)
+		run(t, reverse).expect(t, 0)
+	})
+}

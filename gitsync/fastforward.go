@@ -83,16 +83,8 @@ func (r *Repo) mergeChanges(changes []hostgit.Change) indexChange {
 func (r *Repo) editIndex(ctx context.Context, token string, update indexChange, move func() error) (conflict *Conflict, err error) {
 	edit := index.New(r.git, token)
 	defer edit.End()
-	for deadline := time.Now().Add(indexLockTimeout); ; time.Sleep(20 * time.Millisecond) {
-		if err = edit.Begin(); !errors.Is(err, fs.ErrExist) {
-			break
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return &Conflict{Kind: indexLocked, Detail: edit.Lock}, nil
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("updating the index: %w", err)
+	if conflict, err = lockIndex(ctx, edit); err != nil || conflict != nil {
+		return conflict, err
 	}
 	conflict, undo, err := update(ctx, edit)
 	if err != nil || conflict != nil {
@@ -105,6 +97,22 @@ func (r *Repo) editIndex(ctx context.Context, token string, update indexChange, 
 		return nil, err
 	}
 	if err := edit.Commit(); err != nil {
+		return nil, fmt.Errorf("updating the index: %w", err)
+	}
+	return nil, nil
+}
+
+// lockIndex takes the lock of the user's index, which another git may hold for a moment.
+func lockIndex(ctx context.Context, edit index.Edit) (conflict *Conflict, err error) {
+	for deadline := time.Now().Add(indexLockTimeout); ; time.Sleep(20 * time.Millisecond) {
+		if err = edit.Begin(); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return &Conflict{Kind: indexLocked, Detail: edit.Lock}, nil
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("updating the index: %w", err)
 	}
 	return nil, nil

@@ -44,6 +44,8 @@ type state struct {
 	Released bool `json:"released,omitempty"`
 	// Sent are the user's uncommitted changes that a clone has.
 	Sent []sent `json:"sent,omitempty"`
+	// Applied are the [Edits] of a clone that the user's files have got last.
+	Applied string `json:"applied,omitempty"`
 	// Masked are the directories of the worktree that the sandbox does not see.
 	Masked []string `json:"masked,omitempty"`
 	// Nested are worktrees in this one that the sandbox sees, because they were added

@@ -67,6 +67,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newServeCommand(d),
 		newReportCommand(d),
 		newAttachCommand(d),
+		newDiffCommand(d),
+		newApplyCommand(d),
 		newForwardedCommand(d, runCommand, "Start the agent's interface or ask it a question"),
 		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),
 		newTrustCommand(d),

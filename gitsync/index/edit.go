@@ -74,5 +74,8 @@ func (e Edit) End() {
 	}
 }
 
+// Scratch returns git on an index that is empty at first and removed at the end.
+func (e Edit) Scratch(g hostgit.Git) hostgit.Git { return g.With("GIT_INDEX_FILE=" + e.refreshed) }
+
 // Git returns git on the copy of the index.
 func (e Edit) Git(g hostgit.Git) hostgit.Git { return g.With("GIT_INDEX_FILE=" + e.temp) }

@@ -50,6 +50,9 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 	if err == nil && r.opts.Command != host.TaskCommand {
 		unsaved = fetch(ctx, h, r, sb)
 		unmerged = unmergedError(ctx, h, sb, unsaved)
+		if unsaved == nil && !host.IsLoop(r.opts.Command) {
+			r.git.ReportEdits(ctx, sb)
+		}
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
 	if r.spec.Ephemeral && sb.Name != "" && !continues(err) && unsaved == nil {

@@ -1,0 +1,230 @@
+package gitsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/gitsync/index"
+	"github.com/docker-ralph/docker-ralph/gitsync/listing"
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+// Edits are what the working tree of a clone has and its branch has not: changed, new and
+// removed files. They are in a commit that no ref has, in the user's repository.
+type Edits struct {
+	Base   string // the commit that the clone has checked out
+	Commit string // Base with the edits
+	Paths  []string
+}
+
+// editsScript commits the working tree to no branch, with an index of its own, and prints that
+// commit; nothing if there are no edits. Files that the user has sent are excluded there.
+// Repositories in subdirectories are left out: a link to one is all that a commit would have.
+const editsScript = plainGit + `set -e
+base=$(git rev-parse -q --verify HEAD) || { echo 'the branch has no commits' >&2; exit 1; }
+index=$(git rev-parse --git-path index)
+GIT_INDEX_FILE=$index.edits$$
+export GIT_INDEX_FILE
+trap 'rm -f "$GIT_INDEX_FILE"' EXIT
+cp "$index" "$GIT_INDEX_FILE"
+git -c advice.addEmbeddedRepo=false add -A
+git ls-files -s | sed -n 's/^160000 \([0-9a-f]*\) [0-3]/0 \1/p' | git update-index --index-info
+git ls-tree -r "$base" | sed -n '/^160000 /p' | git update-index --index-info
+tree=$(git write-tree)
+[ "$tree" != "$(git rev-parse "$base^{tree}")" ] || exit 0
+git -c user.name=ralph -c user.email=ralph@localhost commit-tree -p "$base" -m 'uncommitted changes' "$tree"
+`
+
+// countEditsScript counts the files that have edits.
+const countEditsScript = plainGit + `git status --porcelain --untracked-files=all --ignore-submodules=all | wc -l
+`
+
+// CountEdits returns how many files of a clone have edits.
+func (r *Repo) CountEdits(ctx context.Context, sh Shell) (n int, err error) {
+	var out limited
+	if err = sh(ctx, countEditsScript, nil, nil, &out); err == nil {
+		_, err = fmt.Sscan(out.String(), &n)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("counting uncommitted changes of the sandbox %s: %w", r.name, err)
+	}
+	return n, nil
+}
+
+// FetchEdits fetches the edits of a clone, after [Repo.Fetch]; nil if there are none. They are
+// verified like commits.
+func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var out limited
+	if err := sh(ctx, editsScript, nil, nil, &out); err != nil {
+		return nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: %w", r.name, err)
+	}
+	commit := strings.TrimSpace(out.String())
+	if commit == "" {
+		return nil, nil
+	}
+	if !hostgit.IsObjectID(commit) {
+		return nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: unexpected output %.100q", r.name, commit)
+	}
+
+	known := slices.Compact(slices.Sorted(maps.Values(st.Tips)))
+	_, err = r.receiveObjects(ctx, &st, sh, request{known: known, only: commit}, func(listing.Listing) map[string]string {
+		return map[string]string{"": commit}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fetching uncommitted changes of the sandbox %s: %w", r.name, err)
+	}
+	return r.edits(ctx, commit)
+}
+
+// edits describes a commit with edits.
+func (r *Repo) edits(ctx context.Context, commit string) (*Edits, error) {
+	base, err := r.git.Resolve(ctx, commit+"^")
+	if err == nil && base == "" {
+		err = fmt.Errorf("the uncommitted changes of the sandbox %s are based on no commit", r.name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if path, err := r.submodule(ctx, base, commit); err != nil {
+		return nil, err
+	} else if path != "" { // not made by the script
+		return nil, fmt.Errorf("the uncommitted changes of the sandbox %s add the submodule %q", r.name, path)
+	}
+	changes, err := r.git.Changes(ctx, base, commit)
+	if err != nil {
+		return nil, err
+	}
+	e := &Edits{Base: base, Commit: commit}
+	for _, c := range changes {
+		e.Paths = append(e.Paths, c.Path)
+	}
+	return e, nil
+}
+
+// DiffCommand returns a git command that shows edits.
+func (r *Repo) DiffCommand(ctx context.Context, e *Edits, options ...string) (*exec.Cmd, error) {
+	return r.git.DiffOf(ctx, e.Base, e.Commit, options...)
+}
+
+// ApplyEdits brings edits into the user's files, and leaves the index as it is. Either all files
+// are written, or none: a file that the user has changed is never overwritten. What was applied
+// before, and not changed since, is the user's no more than the rest.
+func (r *Repo) ApplyEdits(ctx context.Context, e *Edits) error {
+	r, st, unlock, err := r.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	head, err := r.git.Resolve(ctx, "HEAD")
+	if err != nil {
+		return err
+	}
+	if head != e.Base {
+		return hint.Wrap(fmt.Errorf("your worktree is at the commit %.7s, the sandbox's changes are based on %.7s", head, e.Base),
+			"bring both to the same commit first: switch to the branch %s, and commit or merge what is missing on either side", st.Branch)
+	}
+
+	st.Pending = &pending{From: head, To: head, Token: index.NewToken()} // has the lock of the index
+	if err := r.save(st); err != nil {
+		return err
+	}
+	conflict, err := r.checkOutEdits(ctx, st.Pending.Token, st.Applied, e)
+	if err != nil {
+		return err
+	}
+	if conflict == nil {
+		st.Applied = e.Commit
+	}
+	st.Pending = nil
+	return errors.Join(asApplyError(conflict), r.save(st))
+}
+
+// checkOutEdits writes the files. Those that were applied before, and are still as they were, are
+// treated as if they were committed.
+func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edits) (*Conflict, error) {
+	edit := index.New(r.git, token)
+	defer edit.End()
+	if conflict, err := lockIndex(ctx, edit); err != nil || conflict != nil {
+		return conflict, err
+	}
+	here := *r
+	here.git = edit.Git(r.git)
+
+	from := e.Base
+	if applied != "" {
+		var err error
+		if from, err = here.stageApplied(ctx, edit, applied, e.Base); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := here.git.Changes(ctx, from, e.Commit)
+	if err != nil {
+		return nil, err
+	}
+	conflict, _, err := here.checkoutChanges(changes, from, e.Commit)(ctx, edit)
+	return conflict, err
+}
+
+// stageApplied stages the files that have the content that was applied, and returns a tree of them
+// and the base.
+func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base string) (tree string, err error) {
+	if parent, err := r.git.Line(ctx, "rev-parse", "-q", "--verify", applied+"^"); err != nil || parent != base {
+		return base, ctx.Err() // it was removed by git gc, or the user has committed since
+	}
+	entries, err := r.git.Index(ctx)
+	if err != nil {
+		return "", err
+	}
+	changes, err := r.git.Changes(ctx, base, applied)
+	if err != nil {
+		return "", err
+	}
+	same, _ := r.git.Compare(entries, changes, len(base))
+	if len(same) == 0 {
+		return base, nil
+	}
+	lines := strings.Join(same, "")
+	if _, err := r.git.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--index-info"); err != nil {
+		return "", fmt.Errorf("comparing your files with the sandbox's: %w", err)
+	}
+	return r.treeWith(ctx, edit, base, lines)
+}
+
+// treeWith returns the tree of a commit with other entries.
+func (r *Repo) treeWith(ctx context.Context, edit index.Edit, base, lines string) (tree string, err error) {
+	g := edit.Scratch(r.git)
+	if _, err = g.Output(ctx, nil, "read-tree", base); err == nil {
+		_, err = g.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--index-info")
+	}
+	if err == nil {
+		tree, err = g.Line(ctx, "write-tree")
+	}
+	if err != nil {
+		return "", fmt.Errorf("comparing your files with the sandbox's: %w", err)
+	}
+	return tree, nil
+}
+
+// asApplyError says why edits were not applied; nil without a conflict.
+func asApplyError(c *Conflict) error {
+	switch {
+	case c == nil:
+		return nil
+	case c.Kind != fileInTheWay:
+		return hint.Wrap(fmt.Errorf("%s: nothing was applied", c.advice().why), "run the command again; if no git process is running, remove that file")
+	case c.Ignored:
+		return hint.Wrap(fmt.Errorf("your %q, which git ignores, would be overwritten: nothing was applied", c.Detail), "move it away")
+	}
+	return hint.Wrap(fmt.Errorf("your %q would be overwritten: nothing was applied", c.Detail), "commit, stash or move it away")
+}

@@ -1,0 +1,155 @@
+package gitsync
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/index"
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+func (c *cloned) fetchEdits() *Edits {
+	c.t.Helper()
+	e, err := c.repo.FetchEdits(c.t.Context(), c.sh)
+	assert.NilError(c.t, err)
+	return e
+}
+
+func (c *cloned) apply() {
+	c.t.Helper()
+	assert.NilError(c.t, c.repo.ApplyEdits(c.t.Context(), c.fetchEdits()))
+}
+
+func TestApplyEdits(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.push()
+	assert.Assert(t, c.fetchEdits() == nil)
+	c.write("mine.txt", "mine\n")
+	c.git("add", "mine.txt")
+	c.inSandbox(`echo agent > a.txt; rm b.txt; mkdir -p deep nested; echo x > deep/x; ln -s a.txt link; echo y > dir/c.txt; git add dir
+git init -q nested; echo x > 'a "name"'`)
+	status := c.inSandbox("git status --porcelain")
+	e := c.fetchEdits()
+	assert.DeepEqual(t, e.Paths, []string{`a "name"`, "a.txt", "b.txt", "deep/x", "dir/c.txt", "link"})
+	assert.Equal(t, c.inSandbox("git status --porcelain"), status, "the sandbox is as before")
+	assert.Equal(t, c.inSandbox("ls $(git rev-parse --git-dir) | grep edits || :"), "")
+
+	c.apply()
+	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n D b.txt\n M dir/c.txt\nA  mine.txt\n?? \"a \\\"name\\\"\"\n?? deep/\n?? link")
+	assert.Equal(t, c.read("a.txt")+c.read("link")+c.read("deep/x"), "agent\nagent\nx\n")
+	c.git("fsck", "--strict", "--no-dangling")
+
+	// What was applied is the sandbox's still, and follows it.
+	c.inSandbox("echo more >> a.txt; echo new > b.txt; rm link; echo z > deep/z; git checkout -q HEAD -- dir")
+	c.apply()
+	assert.Equal(t, c.read("a.txt")+c.read("b.txt")+c.read("deep/z")+c.read("dir/c.txt"), "agent\nmore\nnew\nz\nc\n")
+	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n M b.txt\nA  mine.txt\n?? \"a \\\"name\\\"\"\n?? deep/")
+	c.apply()
+}
+
+// Neither a changed file of the user, nor one that git does not know, is overwritten, and then
+// nothing is applied.
+func TestApplyEditsKeepsTheUsersFiles(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, user, agent, path string
+	}{
+		{"changed", "echo mine > a.txt", "echo agent > a.txt", "a.txt"},
+		{"staged", "echo mine > a.txt; git add a.txt", "echo agent > a.txt", "a.txt"},
+		{"changed after an earlier apply", "echo mine > b.txt", "echo again > b.txt", "b.txt"},
+		{"untracked", "echo mine > new", "echo agent > new", "new"},
+		{"ignored", "mkdir -p .git/info; echo ignored > .git/info/exclude; echo mine > ignored", "echo agent > ignored; git add -f ignored", "ignored"},
+		{"changed and removed by the agent", "echo mine > a.txt", "rm a.txt", "a.txt"},
+		{"a directory where a file comes", "mkdir new; echo mine > new/x", "echo agent > new", "new"},
+		{"a file where a directory comes", "echo mine > new", "mkdir new; echo agent > new/x", "new"},
+		{"a link where a directory comes", "ln -s /tmp new", "mkdir new; echo agent > new/x", "new"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newClone(t, newRepo(t))
+			c.push()
+			c.inSandbox("echo agent > b.txt")
+			c.apply()
+			c.run(c.root, nil, "sh", "-ec", tc.user)
+			status := c.git("status", "--porcelain", "--ignored")
+			content := c.run(c.root, nil, "sh", "-c", "cat a.txt b.txt new* ignored; ls -l new* | cut -c1")
+			c.inSandbox("echo agent > dir/c.txt; " + tc.agent)
+			err := c.repo.ApplyEdits(t.Context(), c.fetchEdits())
+			assert.ErrorContains(t, err, `your "`+tc.path+`"`)
+			assert.Equal(t, len(hint.Of(err)), 1)
+			assert.Equal(t, c.git("status", "--porcelain", "--ignored"), status)
+			assert.Equal(t, c.run(c.root, nil, "sh", "-c", "cat a.txt b.txt new* ignored; ls -l new* | cut -c1"), content)
+			assert.Equal(t, c.read("dir/c.txt"), "c\n")
+		})
+	}
+}
+
+// Edits belong to a commit.
+func TestApplyEditsOfAnotherCommit(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.push()
+	c.inSandbox("echo agent > a.txt")
+	e := c.fetchEdits()
+	c.write("mine.txt", "mine\n")
+	c.git("add", "mine.txt")
+	c.git("commit", "-qm", "mine")
+	assert.ErrorContains(t, c.repo.ApplyEdits(t.Context(), e), "are based on")
+	c.assertClean()
+}
+
+// The lock of a killed command does not stay, and the rest is applied.
+func TestApplyEditsAfterAnInterruption(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.push()
+	c.inSandbox("echo agent > a.txt; echo new > new.txt")
+	tip := c.tip("main")
+	st, err := c.repo.readState()
+	assert.NilError(t, err)
+	st.Pending = &pending{From: tip, To: tip, Token: index.NewToken()}
+	assert.NilError(t, c.repo.save(st))
+	assert.NilError(t, index.New(c.repo.git, st.Pending.Token).Begin())
+	c.write("new.txt", "new\n")
+
+	c.apply()
+	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n?? new.txt")
+	_, err = os.Stat(filepath.Join(c.root, ".git", "index.lock"))
+	assert.Assert(t, os.IsNotExist(err))
+}
+
+// An agent's git can print another commit than the script makes.
+func TestHostileEdits(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, commit, want string }{
+		{"a git directory", `git update-index --add --cacheinfo 100644,$(git hash-object -w a.txt),x/y; t=$(printf '100644 blob %s\t.git\n' $(git hash-object -w a.txt) | git mktree); c=$(git commit-tree -p HEAD -m x $t)`, "hasDotgit"},
+		{"a submodule", `t=$(printf '160000 commit %s\tsub\n' $(git rev-parse HEAD) | git mktree); c=$(git commit-tree -p HEAD -m x $t)`, `submodule "sub"`},
+		{"no parent", `c=$(git commit-tree -m x $(git write-tree))`, ""},
+		{"no commit", "c=0123456789012345678901234567890123456789", ""},
+		{"no ID", "c=--upload-pack=x", "unexpected output"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newClone(t, newRepo(t))
+			c.push()
+			commit := c.inSandbox(tc.commit + "; echo $c")
+			_, err := c.repo.FetchEdits(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+				if script == editsScript {
+					_, err := io.WriteString(stdout, commit+"\n")
+					return err
+				}
+				return c.sh(ctx, script, args, stdin, stdout)
+			})
+			assert.Assert(t, err != nil)
+			assert.Assert(t, is.Contains(err.Error(), tc.want))
+			c.assertClean()
+		})
+	}
+}

@@ -1,0 +1,59 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+)
+
+// FetchEdits fetches the commits of a clone, which it starts if necessary, and what is not
+// committed there: nil if there is nothing.
+func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo, *gitsync.Edits, error) {
+	sb := l.Sandbox
+	switch {
+	case l.Backend.Kind != config.DriverContainer && sb.Private:
+		return nil, nil, fmt.Errorf("the uncommitted changes of the sandbox %s cannot be fetched by the driver %s", sb.Name, l.Backend.Kind)
+	case !sb.Clone:
+		return nil, nil, hint.Wrap(fmt.Errorf("the sandbox %s works on your files in %s", sb.Name, sb.Root), "its changes are there: see them with \"git diff\"")
+	}
+	if sb.State != lifecycle.Running {
+		if err := l.Backend.Driver.Start(ctx, sb); err != nil {
+			return nil, nil, err
+		}
+		l.Sandbox.State = lifecycle.Running
+	}
+	g, err := openRunning(ctx, h, l)
+	if err == nil {
+		err = g.fetch(ctx, l.Sandbox)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	edits, err := g.Repo.FetchEdits(ctx, Shell(g.Driver, sb))
+	if errors.Is(err, lifecycle.ErrNotPrepared) {
+		err = errUnprepared
+	}
+	return g.Repo, edits, heldHint(sb, err)
+}
+
+// ReportEdits reports how much a command has left uncommitted in a clone: the user's files do not
+// have it.
+func (g *Git) ReportEdits(ctx context.Context, sb lifecycle.Sandbox) {
+	if g == nil || !sb.Clone {
+		return
+	}
+	n, err := g.Repo.CountEdits(ctx, Shell(g.Driver, sb))
+	switch {
+	case err != nil && ctx.Err() == nil:
+		g.Host.Warn(err)
+	case n > 0:
+		g.Host.Report(fmt.Sprintf("Changes in %s are not committed, and only in the sandbox\nHint: see them with %q, bring them into your worktree with %q",
+			host.Count(n, "file"), "docker ralph diff", "docker ralph apply"))
+	}
+}
