@@ -118,6 +118,7 @@ type verified struct {
 	run         string // [lifecycle.Sandbox.Run]
 	networks    string // [engineNetworks.digest]
 	proxyConfig string // hash of its proxy's configuration; "" if that is unknown
+	outdated    bool   // its proxy is of another version: the next command verifies again
 }
 
 // verify starts the proxy of a running sandbox and verifies that there is no other way
@@ -170,6 +171,7 @@ func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycl
 		if proxy, _, err = engine.Inspect(ctx, d.API, proxyName(sb.Name)); err != nil {
 			return verified{}, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 		}
+		v.outdated = proxy.Config != nil && proxy.Config.Image != image
 	}
 	v.run, v.networks = runOf(sb, agent, proxy), engineNets.digest()
 	if _, m, _ := d.readFullMarker(sb); reused && m.Run == v.run {

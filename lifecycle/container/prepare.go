@@ -110,7 +110,7 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verifie
 	if !sb.Clone {
 		m.Folder = folderID(sb.Root)
 	}
-	if v.run != "" {
+	if v.run != "" && !v.outdated {
 		program, err := guestbin.Egress(p.Arch())
 		if err != nil {
 			return err

@@ -83,11 +83,10 @@ func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent con
 	return reused, nil
 }
 
-// isCurrent reports whether a proxy was created for these networks of the engine with this
-// image, and has not been restarted since: then it has its policy, or another command is
-// about to send it.
-func isCurrent(c container.InspectResponse, run, image string) bool {
-	if c.Config.Labels[labelRun] != run || c.Config.Image != image || c.State == nil || c.State.Paused {
+// isCurrent reports whether a proxy was created for these networks of the engine, and has
+// not been restarted since: then it has its policy, or another command is about to send it.
+func isCurrent(c container.InspectResponse, run string) bool {
+	if c.Config.Labels[labelRun] != run || c.State == nil || c.State.Paused {
 		return false
 	}
 	if ended, err := time.Parse(time.RFC3339Nano, c.State.FinishedAt); err == nil && !ended.IsZero() {
@@ -96,7 +95,9 @@ func isCurrent(c container.InspectResponse, run, image string) bool {
 	return c.State.Running || c.State.Status == container.StateCreated && time.Since(creation(c)) < proxyTimeout
 }
 
-// createProxy creates the container of a proxy, or reuses a current one.
+// createProxy creates the container of a proxy, or reuses a current one. That of another
+// version stays while a command runs in the sandbox: with it, the command would lose its
+// connections and keys.
 func (d *Driver) createProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, address netip.Addr, e lifecycle.Egress, image string, engineNets engineNetworks) (id string, reused bool, err error) {
 	run := engineNets.digest()
 	c, found, err := engine.Inspect(ctx, d.API, proxyName(sb.Name))
@@ -107,7 +108,13 @@ func (d *Driver) createProxy(ctx context.Context, sb lifecycle.Sandbox, agent co
 		if l := c.Config.Labels; l[engine.LabelCreatedBy] != engine.CreatedBy || l[engine.LabelSandbox] != sb.Name {
 			return "", false, lifecycle.Foreign(proxyName(sb.Name), "a container")
 		}
-		if isCurrent(c, run, image) && !d.staleProxy(sb, agent, c, e) {
+		reused = isCurrent(c, run) && !d.staleProxy(sb, agent, c, e)
+		if reused && c.Config.Image != image { // of another version of docker-ralph
+			if reused, err = d.Busy(ctx, sb); err != nil {
+				return "", false, err
+			}
+		}
+		if reused {
 			return c.ID, true, nil
 		}
 		if err := engine.RemoveContainer(ctx, d.API, c.ID); err != nil {
