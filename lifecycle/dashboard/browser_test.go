@@ -210,6 +210,18 @@ func TestPageShowsARunningLoop(t *testing.T) {
 	b.view("board")
 	appendFile(t, filepath.Join(log, "events.jsonl"), `{"time":"`+time.Now().UTC().Format(time.RFC3339)+`","type":"task","n":10,"id":"mail/01","title":"Send a receipt by mail","status":"done"}`+"\n")
 	b.wait("document.querySelector('.column.done .task .meta code').textContent === 'mail/01'")
+
+	// The clock of the sandbox is ahead.
+	b.view("charts")
+	appendFile(t, filepath.Join(log, "events.jsonl"), `{"time":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`","type":"task","n":10,"id":"mail/02","title":"Next","status":"done"}`+"\n")
+	b.wait("document.querySelector('.column.done').textContent.includes('mail/02')")
+	b.wait("(({x, width}) => width > 0 && x + width <= 553)(document.querySelector('#charts .line').getBBox())")
+
+	// The next run has printed nothing.
+	b.view("output")
+	b.wait("document.getElementById('output-note').textContent.startsWith('Run 10, live')")
+	d.write(filepath.Join(log, "now.json"), `{"n":11,"state":"working"}`)
+	b.wait("document.getElementById('output-note').textContent.startsWith('Run 11, live')")
 }
 
 func appendFile(t *testing.T, path, text string) {

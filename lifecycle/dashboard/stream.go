@@ -107,14 +107,19 @@ func (s *stream) updateLoop(ctx context.Context, key string) (err error) {
 			return err
 		}
 	}
-	if n := s.loop.Snapshot().Now.N; s.output == nil || n != s.run {
+	n := s.loop.Snapshot().Now.N
+	begun := s.output == nil || n != s.run
+	if begun {
 		s.run, s.output = n, watch.OutputOf(n)
 	}
 	text, skipped, err := s.output.Next(s.loop.Log, maxOutput)
-	if err != nil || text == "" {
-		return nil //nolint:nilerr // the output of a pruned loop
+	if err != nil {
+		text, skipped = "", false // the output of a pruned loop
 	}
-	return s.send("output", output{s.run, text, skipped})
+	if text == "" && !begun {
+		return nil
+	}
+	return s.send("output", output{s.run, text, skipped}) // a run that is silent replaces the last one's
 }
 
 // sendChange sends a value unless it is the same as before.

@@ -58,10 +58,10 @@ export function bars(name, title, note, runs, parts, format, heads, row, unit = 
   return figure(name, title, note, picture, heads, runs.slice(-1000).map(row));
 }
 
-// steps draws how many tasks were left over time.
+// steps draws how many tasks were left over time, up to end or, by another clock, the last point.
 export function steps(name, title, note, points, end) {
   const from = points.length ? +new Date(points[0].time) : 0;
-  const to = Math.max(end, from + 1000);
+  const to = Math.max(end, from + 1000, ...points.slice(-1).map((p) => +new Date(p.time)));
   const top = niceTop(Math.max(1, ...points.map((p) => p.left)));
   const x = (time) => pad.left + ((+new Date(time) - from) / (to - from)) * (width - pad.left - pad.right);
   const y = (left) => height - pad.bottom - (left / top) * (height - pad.top - pad.bottom);

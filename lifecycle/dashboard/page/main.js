@@ -142,7 +142,8 @@ function drawOutput(loop) {
     panel.replaceChildren(h('p', {class: 'note', id: 'output-note'}), pre);
   }
   const {run, parts, skipped} = page.text;
-  byId('output-note').textContent = `${run > 0 ? `Run ${run}` : 'Before the first run'}${loop.running ? ', live' : ''}${skipped ? '. The beginning is not shown.' : ''}`;
+  const running = loop.running && !page.model.runs.get(run)?.end;
+  byId('output-note').textContent = `${run > 0 ? `Run ${run}` : 'Before the first run'}${running ? ', live' : ''}${skipped ? '. The beginning is not shown.' : ''}`;
   const bottom = pre.scrollHeight - pre.scrollTop - pre.clientHeight < 40;
   if (pre.textContent !== parts) {
     pre.textContent = parts;
