@@ -81,6 +81,9 @@ func (c *Conflict) Transient() bool {
 	return c.Kind == indexLocked || c.Kind == operation || c.Kind == fileInTheWay
 }
 
+// Diverged reports whether both sides have new commits, which only the user can merge.
+func (c *Conflict) Diverged() bool { return c.Kind == diverged }
+
 // FixedInSandbox reports whether the commits have to be changed in the sandbox.
 func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule }
 

@@ -168,8 +168,8 @@ func loopLines(line func(label, text string), l *manage.LoopStatus, now time.Tim
 	line("Tokens", tokensText(l))
 	line("Cost", costText(l))
 	line("Time", timeText(l, now))
+	line("Error", l.Error)
 	if !l.Running {
-		line("Error", l.Error)
 		line("Summary", l.Summary)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Git is the private git directory of a container while a command runs.
@@ -129,14 +131,41 @@ func (g *Git) Push(ctx context.Context, sb lifecycle.Sandbox, command string, al
 	return err
 }
 
-// Enter fetches commits while a command runs in the sandbox, until leave is called.
-func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox) (leave func(), err error) {
+// Enter fetches commits while a command runs in the sandbox, until leave is called. A loop, whose
+// ID is that of its process, stops after its current run once the user has to merge its commits, or
+// to decide on findings in them.
+func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, loop string) (leave func(), err error) {
 	if err := g.Repo.MarkDirty(ctx); err != nil {
 		return nil, err
 	}
+	finishing := loop == ""
 	return g.follow(ctx, sb.Root, func(ctx context.Context, final string) (gitsync.Result, string, error) {
-		return g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
+		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
+		if why := needsUser(res, err); why != nil && !finishing {
+			finishing = g.finishLoop(ctx, sb, loop, why)
+		}
+		return res, tip, err
 	}), nil
+}
+
+// needsUser returns why the user has to decide on commits before another agent starts; nil if not.
+func needsUser(res gitsync.Result, err error) error {
+	if isHeld(err) {
+		return err
+	}
+	if c := res.Conflict; err == nil && c != nil && c.Diverged() {
+		return c
+	}
+	return nil
+}
+
+// finishLoop asks a loop to stop after its current run. The next fetch tries again if it cannot.
+func (g *Git) finishLoop(ctx context.Context, sb lifecycle.Sandbox, loop string, why error) bool {
+	if err := lifecycle.RunService(ctx, g.Driver, sb, nil, io.Discard, wire.Program, "_finish", loop); err != nil {
+		return false
+	}
+	g.Host.Report(fmt.Sprintf("Warning: the loop stops after its current run: %v", why))
+	return true
 }
 
 // pushUnchanged pushes to a sandbox that has not changed since its last command.

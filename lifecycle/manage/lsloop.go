@@ -34,7 +34,7 @@ type LoopStatus struct {
 	Summary   string     `json:"summary"`         // in one line
 	ID        string     `json:"log,omitempty"`   // its directory below .ralph/logs
 	Killed    bool       `json:"killed,omitzero"` // it has ended without an exit code
-	Error     string     `json:"error,omitempty"` // why it did not succeed
+	Error     string     `json:"error,omitempty"` // why it did not succeed, or will not
 
 	Title      string     `json:"title"` // of the first task
 	RunStarted *time.Time `json:"run_started"`
@@ -79,13 +79,13 @@ func known(t time.Time) *time.Time {
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
 	logs := loopsOf(l.Sandbox)
 	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // its processes cannot be listed
-		return runningLoop([]lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
+		return runningLoopOf(ctx, h, l.Sandbox, []lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
 	records, _ := h.RecordsFor(l.Sandbox.Name) // without them, the log says what may run
 	known, ok := accompanied(records, logs)
 	switch {
 	case ok && len(known) > 0: // also while a sandbox is started or repaired
-		return runningLoop(known, logs), nil
+		return runningLoopOf(ctx, h, l.Sandbox, known, logs), nil
 	case ok, l.Sandbox.State != lifecycle.Running:
 		return lastLoopOf(ctx, h, l.Sandbox, logs), nil
 	}
@@ -98,7 +98,7 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 	if len(running) == 0 {
 		return lastLoopOf(ctx, h, l.Sandbox, logs), nil
 	}
-	return runningLoop(running, logs), nil
+	return runningLoopOf(ctx, h, l.Sandbox, running, logs), nil
 }
 
 // loopsOf returns the newest loops of a sandbox from the logs in its worktree: those that have
@@ -135,6 +135,15 @@ func accompanied(records []host.Record, logs []runlog.Snapshot) (running []lifec
 	}
 	slices.SortFunc(running, func(a, b lifecycle.Dispatch) int { return a.Since.Compare(b.Since) })
 	return running, true
+}
+
+// runningLoopOf is runningLoop, with the reason why the user's branch does not get commits.
+func runningLoopOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox, running []lifecycle.Dispatch, logs []runlog.Snapshot) *LoopStatus {
+	status := runningLoop(running, logs)
+	if u := commits.UnmergedOf(ctx, h, sb); u != nil {
+		status.Error = termsafe.Line(u.Why)
+	}
+	return status
 }
 
 // runningLoop describes the latest running loop, or else the latest running command.

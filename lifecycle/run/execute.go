@@ -147,7 +147,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		}
 		defer stop()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
-		code, err := execSynced(ctx, h.Host, r, sb, rec.cause != "", func() (int, error) {
+		code, err := execSynced(ctx, h.Host, r, sb, p.ID, rec.cause != "", func() (int, error) {
 			return h.execKept(ctx, r, rec, sb, p.ID, func() (int, error) {
 				stopWatch()
 				return h.exec(running, r, rec, sb, routed, tried)
@@ -191,7 +191,7 @@ func (h session) execKept(ctx context.Context, r Ready, rec *resumer, sb lifecyc
 }
 
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
-func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, resumed bool, exec func() (int, error)) (int, error) {
+func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, id string, resumed bool, exec func() (int, error)) (int, error) {
 	if err := enterClone(ctx, h, r, sb, resumed); err != nil {
 		return 0, err
 	}
@@ -208,7 +208,11 @@ func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox,
 		}
 		return code, err
 	}
-	leave, err := r.git.Enter(ctx, sb)
+	loop := ""
+	if host.IsLoop(r.opts.Command) {
+		loop = id
+	}
+	leave, err := r.git.Enter(ctx, sb, loop)
 	if err != nil {
 		return 0, err
 	}
