@@ -192,6 +192,19 @@ func TestLaterGlobalRuleIsDenied(t *testing.T) {
 	assert.ErrorContains(t, err, "driver sbx cannot enforce")
 }
 
+// sbx refuses to deny what a rule of the user allows this sandbox. The others are denied all the same.
+func TestRuleOfTheUserForTheSandboxIsNamed(t *testing.T) {
+	policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com")}
+	w, err := newRestricted(t, microvm.Sbx, lifecycle.Egress{Policy: policy, Asked: true})
+	assert.NilError(t, err)
+	w.sbx(t, "policy", "allow", "network", "--sandbox", w.sb.Name, "own.example")
+	w.sbx(t, "policy", "allow", "network", "late.example")
+	err = w.driver.Restrict(t.Context(), w.sb, w.spec.Egress)
+	assert.ErrorContains(t, err, "your own rules of sbx allow more: own.example (remove them with")
+	assert.Check(t, !w.reaches(t, "late.example:443"))
+	assert.Check(t, w.reaches(t, "github.com:443"))
+}
+
 func TestPolicyIsAmended(t *testing.T) {
 	forEachDriver(t, func(t *testing.T, kind string) {
 		policy := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "github.com", "b.example")}

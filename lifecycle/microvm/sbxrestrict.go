@@ -21,7 +21,7 @@ func (s *sbx) restrict(ctx context.Context, d *Driver, name string, policy egres
 	}
 	ours, others := partition(rules, name, applied)
 	want := translate(policy)
-	is := deviations{looser: want.denyExcess(policy, others), stricter: want.stricter}
+	is := deviations{looser: want.denyExcess(policy, name, others), stricter: want.stricter}
 	change := difference(want.list, ours)
 	if !change.none() {
 		applied = union(applied, formatAll(want.list))

@@ -102,8 +102,9 @@ func (w *translation) refuse(r egress.Rule, policy egress.Policy) {
 }
 
 // denyExcess denies what other rules allow beyond the policy. It returns those that cannot be denied
-// without denying something that the policy allows.
-func (w *translation) denyExcess(policy egress.Policy, others []rule) (looser []string) {
+// without denying something that the policy allows, or because they are for this sandbox too: sbx
+// refuses to deny what the same scope allows.
+func (w *translation) denyExcess(policy egress.Policy, name string, others []rule) (looser []string) {
 	var open, shut []string
 	for _, r := range others {
 		for _, resource := range r.Resources {
@@ -114,7 +115,7 @@ func (w *translation) denyExcess(policy egress.Policy, others []rule) (looser []
 					shut = append(shut, r.describe(resource))
 				}
 			case known && p.decidedBy(policy):
-			case known && !p.overlaps(policy):
+			case known && !p.overlaps(policy) && !r.appliesOnlyTo(name):
 				w.add(deny, resource)
 			default:
 				open = append(open, r.describe(resource))

@@ -103,7 +103,7 @@ func TestGlobalRules(t *testing.T) {
 			}
 			w := translate(policy)
 			before := len(w.list)
-			looser := w.denyExcess(policy, []rule{{Name: "theirs", Decision: decision, Resources: []string{resource}}})
+			looser := w.denyExcess(policy, "box", []rule{{Name: "theirs", Decision: decision, Resources: []string{resource}}})
 			assert.Equal(t, len(looser) > 0, tc.want == "open", "%v", looser)
 			assert.Equal(t, len(w.stricter) > 0, tc.want == "shut", "%v", w.stricter)
 			added := formatAll(w.list[before:])
@@ -120,7 +120,7 @@ func TestDenyAll(t *testing.T) {
 	policy := policyOf(t, egress.Deny)
 	for _, theirs := range []string{"**", "**.github.com:443", "github.com"} {
 		w := translate(policy)
-		assert.Equal(t, len(w.denyExcess(policy, []rule{{Decision: allow, Resources: []string{theirs}}})), 0)
+		assert.Equal(t, len(w.denyExcess(policy, "box", []rule{{Decision: allow, Resources: []string{theirs}}})), 0)
 		assert.Equal(t, w.list[0].String(), "deny **")
 	}
 }
