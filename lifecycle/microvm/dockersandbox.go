@@ -27,7 +27,7 @@ const heartbeat = 10 * time.Minute
 func pluginDialect(o Options) dialect {
 	return dialect{
 		cli: "docker sandbox", listKey: "vms",
-		start: []string{"run", "--detached"}, remove: []string{"rm"},
+		remove:  []string{"rm"},
 		beat:    cmp.Or(o.Beat, heartbeat),
 		remedy:  "restart Docker Desktop",
 		program: &plugin{o.Docker, o.Globals},

@@ -345,12 +345,13 @@ func (d *Driver) mounts(spec lifecycle.Spec) ([]string, error) {
 	return mounts, nil
 }
 
-// Start implements [lifecycle.Driver].
+// Start implements [lifecycle.Driver]. Any command starts a stopped sandbox. "sbx run --detached"
+// would also pin it, so that it never stops as idle.
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := agentconfig.Recreate(sb.Config, d.name, sb.Name); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
-	if _, err := d.call(ctx, limitStart, append(slices.Clone(d.start), sb.Name)...); err != nil {
+	if _, err := d.inside(ctx, sb.Name, limitStart, "true"); err != nil {
 		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
 	}
 	return nil

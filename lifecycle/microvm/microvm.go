@@ -29,8 +29,7 @@ func Drivers() []string { return []string{Sbx, DockerSandbox} }
 type dialect struct {
 	cli     string   // the command, as a user types it
 	listKey string   // key of the sandboxes in the output of "ls --json"
-	start   []string // as remove, followed by the sandbox's name
-	remove  []string
+	remove  []string // followed by the sandbox's name
 	// separator is between the sandbox's name and a command in it.
 	separator []string
 	// beat is how often a session with a terminal has to be opened to keep a sandbox

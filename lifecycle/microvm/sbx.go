@@ -32,7 +32,7 @@ type sbx struct {
 func sbxDialect(o Options) dialect {
 	return dialect{
 		cli: "sbx", listKey: "sandboxes",
-		start: []string{"run", "--detached", "--name"}, remove: []string{"rm", "--force"}, separator: []string{"--"},
+		remove: []string{"rm", "--force"}, separator: []string{"--"},
 		limits:  true,
 		remedy:  `run "sbx daemon restart"`,
 		program: &sbx{o.StateDir, o.Engine, o.KVM},

@@ -111,6 +111,20 @@ func TestKeeperLeavesAStoppedSandboxStopped(t *testing.T) {
 	})
 }
 
+func TestStartedSandboxStopsWhenIdle(t *testing.T) {
+	forEachDriver(t, func(t *testing.T, kind string) {
+		b := newFixture(t, kind, nil)
+		sb, _ := b.create(t)
+		assert.NilError(t, b.driver.Stop(t.Context(), sb))
+		assert.NilError(t, b.driver.Start(t.Context(), sb))
+		found, err := b.driver.Lookup(t.Context(), sb.Name)
+		assert.NilError(t, err)
+		assert.Equal(t, found.State, lifecycle.Running)
+		b.idle(t, time.Second)
+		b.stops(t, sb)
+	})
+}
+
 // onEngine runs a test for both programs with an idle timeout that is long enough to set up a
 // sandbox on a busy machine, until [fixture.idle] sets another one.
 func onEngine(t *testing.T, test func(t *testing.T, b *fixture)) {

@@ -196,6 +196,9 @@ func (w watcher) tick() error {
 // plugin, only interactive sessions are use: that others are not is ISSUE
 // desktop-feedback #232, and that interactive ones are is ?.
 func (w watcher) unused(r record) bool {
+	if r.Pinned {
+		return false
+	}
 	sessions, interactive, err := w.store.sessions(r.Name)
 	if w.cli == plugin {
 		sessions = interactive

@@ -71,7 +71,7 @@ func (c *call) halt(r record) error {
 	if err := c.machine().stop(r); err != nil {
 		return err
 	}
-	r.Status = stopped
+	r.Status, r.Pinned = stopped, false
 	return c.store.save(r)
 }
 

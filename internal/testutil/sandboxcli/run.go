@@ -32,7 +32,8 @@ func (c *call) runVerb(args []string) (int, error) {
 		return 0, err
 	}
 	if *detached {
-		if err := c.start(r.Name); err != nil {
+		// REL 0.47; that a new one is not pinned, and how long it lasts, is ?.
+		if err := c.start(r.Name, c.cli == sbx && c.since(47) && !made); err != nil {
 			return 0, err
 		}
 		c.print("%s\n", r.ID)
@@ -99,8 +100,11 @@ func (c *call) runTarget(o order, args []string) (r record, made bool, err error
 	return r, true, err
 }
 
-func (c *call) start(name string) error {
-	return c.withLocked(name, c.errNoSandbox(name), func(r record) error { return c.wake(&r) })
+func (c *call) start(name string, pin bool) error {
+	return c.withLocked(name, c.errNoSandbox(name), func(r record) error {
+		r.Pinned = r.Pinned || pin
+		return c.wake(&r)
+	})
 }
 
 // agentSession is the command that run opens. Its arguments are DOC S12.

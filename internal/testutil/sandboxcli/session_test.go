@@ -90,7 +90,13 @@ func TestIdleStop(t *testing.T) {
 		idle(t, r, longIdle)
 		r.ok(t, "exec", "box", "true")
 		assert.Equal(t, r.status(t, "box"), "running")
+		r.ok(t, "stop", "box")
+		r.ok(t, "run", "--detached", "--name", "box")
 		idle(t, r, time.Second)
+		<-time.After(1200 * time.Millisecond) // as above
+		assert.Equal(t, r.status(t, "box"), "running", "it is pinned")
+		r.ok(t, "stop", "box")
+		r.ok(t, "exec", "box", "true")
 		r.waitForStatus(t, "box", "stopped")
 	}
 	onEngines(t, test)

@@ -28,13 +28,15 @@ type record struct {
 	Status     string   `json:"status"`
 	Workspaces []string `json:"workspaces"` // as given, with ":ro"
 	// Clone is the directory that replaces the primary workspace.
-	Clone     string    `json:"clone,omitempty"`
-	Env       []string  `json:"env,omitempty"`
-	Template  string    `json:"template"`
-	Container string    `json:"container,omitempty"`
-	CPUs      int       `json:"cpus,omitempty"`
-	Memory    int64     `json:"memory,omitempty"` // bytes
-	Network   []string  `json:"network,omitempty"`
+	Clone     string   `json:"clone,omitempty"`
+	Env       []string `json:"env,omitempty"`
+	Template  string   `json:"template"`
+	Container string   `json:"container,omitempty"`
+	CPUs      int      `json:"cpus,omitempty"`
+	Memory    int64    `json:"memory,omitempty"` // bytes
+	Network   []string `json:"network,omitempty"`
+	// Pinned sandboxes do not stop when they are idle.
+	Pinned    bool      `json:"pinned,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	LastUsed  time.Time `json:"last_used_at"`
 	// IdleSince is when the sandbox was started or a session ended in order.
