@@ -244,6 +244,9 @@ func (c *call) validName(name string) bool {
 		// DOC S13 has the characters; how it begins is ?.
 		return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]*$`).MatchString(name)
 	}
+	if c.since(43) && strings.ContainsAny(name[max(0, len(name)-1):], "-.") { // REL 0.43
+		return false
+	}
 	// DOC S3; CODE S20, S29: at most 63 characters.
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{1,62}$`).MatchString(name) && name != "default"
 }

@@ -1,7 +1,6 @@
 package sandboxcli
 
 import (
-	"net"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ type rule struct {
 	ResourceType string   `json:"resource_type"`
 	Decision     string   `json:"decision"`
 	Resources    []string `json:"resources"`
-	Origin       string   `json:"origin"`
+	Origin       string   `json:"origin"` // CODE, captures of others v0.47: "scoped" if it is for one sandbox
 	Status       string   `json:"status"`
 	Editable     bool     `json:"editable"`
 }
@@ -88,7 +87,7 @@ func newRule(r rule) rule {
 		r.Scope, r.AppliesTo = "global", forAll
 	} else {
 		r.AppliesTo = "sandbox:" + r.AppliesTo
-		r.Scope = r.AppliesTo
+		r.Scope, r.Origin = r.AppliesTo, "scoped"
 	}
 	return r
 }
@@ -184,6 +183,12 @@ func (c *call) policyAdd(decision string, args []string) (int, error) {
 	if f := c.settings.Faults.NoRules; f != "" {
 		return 0, c.fail("%s", f)
 	}
+	if err := c.checkScope(*sandbox); err != nil {
+		return 0, err
+	}
+	if err := c.checkPatterns(strings.Split(args[1], ",")); err != nil {
+		return 0, err
+	}
 	added := newRule(rule{Decision: decision, Resources: strings.Split(args[1], ","), AppliesTo: *sandbox})
 	if decision == "deny" {
 		if err := c.checkConflicts(added); err != nil {
@@ -191,6 +196,18 @@ func (c *call) policyAdd(decision string, args []string) (int, error) {
 		}
 	}
 	return 0, c.changeRules(func(rules []rule) []rule { return append(rules, added) })
+}
+
+// checkScope refuses a sandbox that does not exist: ?.
+func (c *call) checkScope(sandbox string) error {
+	if sandbox == "" {
+		return nil
+	}
+	_, ok, err := c.find(sandbox)
+	if err == nil && !ok {
+		err = c.errNotFound(sandbox)
+	}
+	return err
 }
 
 // checkConflicts refuses to deny what the same scope allows (CODE, captures of others v0.30, v0.47).
@@ -216,7 +233,7 @@ func (c *call) policyRm(args []string) (int, error) {
 	sandbox := fs.String("sandbox", "", "")
 	resource := fs.String("resource", "", "")
 	id := fs.String("id", "", "")
-	force := fs.Bool("force", false, "")
+	force := fs.BoolP("force", "f", false, "")
 	args, err := c.parse(fs, args)
 	if err != nil {
 		return 0, err
@@ -255,6 +272,9 @@ func (c *call) policyLs(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := c.count("policy ls", args, 0, 1); err != nil {
+		return 0, err
+	}
 	rules, err := c.rules()
 	if err != nil {
 		return 0, err
@@ -286,14 +306,21 @@ func (c *call) policyCheck(args []string) (int, error) {
 	if err := c.count("policy check", args, 2, 2); err != nil {
 		return 0, err
 	}
+	if args[0] != "network" {
+		return 0, c.fail("unknown command %q for \"sbx policy check\"", args[0])
+	}
 	rules, err := c.rules()
 	if err != nil {
 		return 0, err
 	}
 	target := args[1]
 	allowed, kind, reason := decide(rules, *sandbox, target)
+	code := 0
+	if !allowed && c.since(47) { // CODE, captures of others v0.47
+		code = 1
+	}
 	if *asJSON { // MEAS v0.38 S25
-		return 0, c.printJSON(map[string]any{
+		return code, c.printJSON(map[string]any{
 			"allowed": allowed, "target": target, "type": "network", "deny_kind": kind, "reason": reason,
 			"governance": map[string]any{"active": false}, "resource_type": "network", "resource_value": target,
 		})
@@ -303,7 +330,7 @@ func (c *call) policyCheck(args []string) (int, error) {
 		word = "Allowed"
 	}
 	c.print("%s: %s\n", word, target)
-	return 0, nil
+	return code, nil
 }
 
 // decide applies rules: denying ones always win (DOC S11).
@@ -322,36 +349,6 @@ func decide(rules []rule, sandbox, target string) (allowed bool, kind, reason st
 	return allowed, kind, reason
 }
 
-// matches reports whether a pattern covers a host, or host:port (DOC S11; that
-// **.x covers a bare x is MEAS v0.45.1 S21). A host alone is asked for with port
-// 443 (DOC, "policy check network").
-func matches(pattern, target string) bool {
-	host, port, err := net.SplitHostPort(target)
-	if err != nil {
-		host, port = target, "443"
-	}
-	if _, block, err := net.ParseCIDR(pattern); err == nil {
-		return net.ParseIP(host) != nil && block.Contains(net.ParseIP(host))
-	}
-	if before, after, found := strings.Cut(pattern, ":"); found {
-		if after != port {
-			return false
-		}
-		pattern = before
-	}
-	if pattern == "**" || pattern == host {
-		return true
-	}
-	if suffix, ok := strings.CutPrefix(pattern, "**."); ok {
-		return host == suffix || strings.HasSuffix(host, "."+suffix)
-	}
-	if suffix, ok := strings.CutPrefix(pattern, "*."); ok {
-		label, isBelow := strings.CutSuffix(host, "."+suffix)
-		return isBelow && !strings.Contains(label, ".")
-	}
-	return false
-}
-
 // policyLog is "policy log [SANDBOX]".
 func (c *call) policyLog(args []string) (int, error) {
 	fs := c.flags("policy log")
@@ -359,6 +356,9 @@ func (c *call) policyLog(args []string) (int, error) {
 	fs.Int("limit", 0, "")
 	args, err := c.parse(fs, args)
 	if err != nil {
+		return 0, err
+	}
+	if err := c.count("policy log", args, 0, 1); err != nil {
 		return 0, err
 	}
 	sandbox, _ := first(args)

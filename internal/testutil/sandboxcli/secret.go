@@ -93,7 +93,11 @@ func (c *call) secretLs(args []string) (int, error) {
 	}
 	sandbox := fs.String("sandbox", "", "")
 	service := fs.String("service", "", "")
-	if _, err := c.parse(fs, args); err != nil {
+	args, err := c.parse(fs, args)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.count("secret ls", args, 0, 0); err != nil {
 		return 0, err
 	}
 	secrets, err := c.secrets()
