@@ -60,20 +60,20 @@ func (s *sending) Write(p []byte) (int, error) {
 		return n, err
 	}
 	s.last = now
-	switch {
-	case s.host.Terminal == nil:
+
+	if s.host.Terminal == nil {
 		s.host.Report(fmt.Sprintf("Sending commits to the sandbox %s: %s (%s)", s.name, human(s.sent), s.rate()))
-	case !s.reported: // only a long transfer pays for the size
+		return n, err
+	}
+	s.draw(s.total.Load())
+	if !s.reported { // only a long transfer pays for the size
+		s.reported = true
 		go func() {
 			if total, err := s.size(); err == nil {
 				s.total.Store(total)
 			}
 		}()
-		fallthrough
-	default:
-		s.draw(s.total.Load())
 	}
-	s.reported = true
 	return n, err
 }
 
