@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	buildkit "github.com/moby/buildkit/client"
@@ -58,7 +57,7 @@ func (p Progress) notice(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Out, format+"\n", args...)
 }
 
-// maxName is the displayed length of a step's name, in bytes.
+// maxName is the displayed length of a step's name, in characters.
 const maxName = 110
 
 // sanitizer removes terminal control sequences from the status of a build: the Dockerfile and
@@ -86,11 +85,8 @@ func (s *sanitizer) sanitize(status *buildkit.SolveStatus) *buildkit.SolveStatus
 		return status
 	}
 	for _, vertex := range status.Vertexes {
-		name := termsafe.Visible(oneSpaced(vertex.Name))
-		if len(name) > maxName {
-			name = strings.ToValidUTF8(name[:maxName], "") + " …"
-		}
-		vertex.Name, vertex.Error = name, termsafe.Visible(shorten(oneSpaced(vertex.Error), 2*maxName))
+		vertex.Name = termsafe.Shorten(termsafe.Visible(oneSpaced(vertex.Name)), maxName)
+		vertex.Error = termsafe.Visible(shorten(oneSpaced(vertex.Error), 2*maxName))
 	}
 	for _, part := range status.Statuses {
 		part.ID, part.Name = termsafe.Visible(part.ID), termsafe.Visible(part.Name)

@@ -18,7 +18,7 @@ func TestLongStepsAreShownBriefly(t *testing.T) {
 		return &buildkit.SolveStatus{Vertexes: []*buildkit.Vertex{{Name: script, Error: reason}, {Name: "[1/5] FROM x"}}}
 	}
 	plain := (&sanitizer{mode: ModePlain}).sanitize(status())
-	assert.Equal(t, len(plain.Vertexes[0].Name), maxName+len(" …"))
+	assert.Equal(t, len(plain.Vertexes[0].Name), maxName+len("…"))
 	assert.Assert(t, strings.HasPrefix(plain.Vertexes[0].Name, "[2/5] RUN set -eu; echo"))
 	assert.Assert(t, strings.HasSuffix(plain.Vertexes[0].Error, "exit code: 1"))
 	assert.Assert(t, len(plain.Vertexes[0].Error) < 3*maxName)

@@ -94,7 +94,7 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 			l.printf("Check passed after %s.\n", took)
 			continue
 		}
-		output := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(out.tail), "")))
+		output := strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(termsafe.Tail(string(out.tail), checkTail), "")))
 		refused := l.collectCheckDenied(ctx, it)
 		reason = blockedHosts(refused) + fmt.Sprintf("check %q %s", command, how)
 		l.printf("Check %s after %s.\n", how, took)
@@ -167,7 +167,7 @@ func (c *checkOutput) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tail = append(c.tail, p...)
-	if over := len(c.tail) - checkTail; over > 0 {
+	if over := len(c.tail) - checkTail - 1; over > 0 {
 		c.tail = append(c.tail[:0], c.tail[over:]...)
 	}
 	if c.log != nil {

@@ -370,15 +370,10 @@ func firstLine(s string) string {
 	return first
 }
 
-// maxReason bounds quoted agent output, in bytes.
+// maxReason bounds quoted agent output, in characters.
 const maxReason = 300
 
-func cut(s string) string {
-	if len(s) > maxReason {
-		return strings.ToValidUTF8(s[:maxReason], "") + "…"
-	}
-	return s
-}
+func cut(s string) string { return termsafe.Shorten(s, maxReason) }
 
 // lastLine returns the last line of s that is not JSON.
 func lastLine(s string) string { return strings.Join(lastLines(s, 1), "") }

@@ -190,10 +190,9 @@ const maxTail = 8 << 10
 type tail []byte
 
 func (t *tail) add(p []byte) {
-	if len(p) > maxTail {
-		p = p[len(p)-maxTail:]
-	}
-	if over := len(*t) + len(p) - maxTail; over > 0 {
+	const most = maxTail + 1 // to see that something is missing
+	p = p[max(0, len(p)-most):]
+	if over := len(*t) + len(p) - most; over > 0 {
 		*t = append((*t)[:0], (*t)[over:]...)
 	}
 	*t = append(*t, p...)

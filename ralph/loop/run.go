@@ -190,9 +190,9 @@ func (s *streams) close() {
 
 // tail returns the end of stderr, and of stdout if there is no result.
 func (s *streams) tail(output bool) string {
-	text := string(s.stderr.tail)
+	text := termsafe.Tail(string(s.stderr.tail), maxTail)
 	if output {
-		text = string(s.stdout.tail) + "\n" + text
+		text = termsafe.Tail(string(s.stdout.tail), maxTail) + "\n" + text
 	}
 	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(text, "")))
 }

@@ -77,6 +77,7 @@ func TestLinesTruncatesLongStrings(t *testing.T) {
 					}
 					assert.NilError(t, json.Unmarshal(line, &e))
 					assert.Assert(t, len(line) < maxString+100)
+					assert.Assert(t, e.Cost == 8 || strings.HasSuffix(e.Text, "…"))
 					costs = append(costs, e.Cost)
 					return nil
 				}), stream, n)

@@ -2,7 +2,8 @@ package event
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Limits of the displayed text of a failed tool call.
@@ -48,15 +49,7 @@ func (r ToolResult) failure() string {
 		if i == 0 {
 			mark = "   ✗ "
 		}
-		b.WriteString(mark + shorten(strings.TrimRight(line, " \r"), failedWidth) + "\n")
+		b.WriteString(mark + termsafe.Shorten(strings.TrimRight(line, " \r"), failedWidth) + "\n")
 	}
 	return b.String()
-}
-
-// shorten returns the first n code points of s, and "…" if there are more.
-func shorten(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n]) + "…"
 }

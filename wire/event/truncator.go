@@ -1,6 +1,7 @@
 package event
 
-// truncator truncates the strings of a line of JSON that comes in pieces. Its zero value
+// truncator truncates the strings of a line of JSON that comes in pieces, and marks
+// them with "…". Its zero value
 // is for the start of a line.
 type truncator struct {
 	inside  bool // a string
@@ -30,7 +31,10 @@ func (t *truncator) append(line, piece []byte) []byte {
 		case t.escape > 0:
 			t.escape--
 		default:
-			t.dropped, t.inside = t.length >= maxString, b != '"'
+			t.inside = b != '"'
+			if !t.dropped && t.inside && t.length >= maxString {
+				t.dropped, line = true, append(line, "…"...)
+			}
 			if b == '\\' {
 				t.escape = unknownEscape
 			}

@@ -14,14 +14,25 @@ const maxLine = 500
 // Line returns text as one line of bounded length: without control sequences, and with
 // white space replaced by single blanks.
 func Line(text string) string {
-	line := Visible(strings.Join(strings.Fields(Strip(text)), " "))
-	n := 0
-	for i := range line {
-		if n++; n > maxLine {
-			return line[:i] + "…"
+	return Shorten(Visible(strings.Join(strings.Fields(Strip(text)), " ")), maxLine)
+}
+
+// Shorten returns the first n characters of text, and "…" if there are more.
+func Shorten(text string, n int) string {
+	for i := range text {
+		if n--; n < 0 {
+			return strings.ToValidUTF8(text[:i], "") + "…"
 		}
 	}
-	return line
+	return text
+}
+
+// Tail returns the last n bytes of text, after "…" if there are more.
+func Tail(text string, n int) string {
+	if over := len(text) - n; over > 0 {
+		return "…" + strings.ToValidUTF8(text[over:], "")
+	}
+	return text
 }
 
 // Visible replaces tabs by blanks, and other unprintable characters by U+FFFD, to keep

@@ -23,6 +23,15 @@ func TestLine(t *testing.T) {
 	}
 }
 
+func TestShorten(t *testing.T) {
+	assert.Equal(t, Shorten("größer", 6), "größer")
+	assert.Equal(t, Shorten("größer", 3), "grö…")
+	assert.Equal(t, Shorten("a\xff\xffb", 3), "a…")
+	assert.Equal(t, Tail("größer", 8), "größer")
+	assert.Equal(t, Tail("größer", 2), "…er")
+	assert.Equal(t, Tail("größer", 3), "…er") // in the middle of a character
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add("a\x1b[2Jb")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -103,7 +103,7 @@ export async function search(loop, q, signal) {
   if (!report) return json('search', {loop, q}, signal);
   const found = [];
   for (const [run, {text}] of Object.entries(loops.get(loop)?.outputs ?? {})) {
-    text.split('\n').forEach((line, i) => { if (found.length < 200 && line.toLowerCase().includes(q.toLowerCase())) found.push({run: Number(run), line: i + 1, text: line.slice(0, 500)}); });
+    text.split('\n').forEach((line, i) => { if (found.length < 200 && line.toLowerCase().includes(q.toLowerCase())) found.push({run: Number(run), line: i + 1, text: line.length > 500 ? line.slice(0, 500) + '…' : line}); });
   }
   return found;
 }

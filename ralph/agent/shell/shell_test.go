@@ -211,6 +211,7 @@ func TestLongOutput(t *testing.T) {
 	reason := r.task("a").FailReason
 	assert.Assert(t, strings.HasSuffix(reason, "é\nlast"), reason)
 	assert.Assert(t, len(reason) < 2*maxTail)
+	assert.Assert(t, strings.Contains(reason, "\n…"), reason)
 }
 
 func TestBackgroundProcessDoesNotBlockTheStep(t *testing.T) {

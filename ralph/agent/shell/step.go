@@ -70,7 +70,7 @@ type output struct {
 
 func (o *output) Write(p []byte) (int, error) {
 	o.tail = append(o.tail, p...)
-	if n := len(o.tail) - maxTail; n > 0 {
+	if n := len(o.tail) - maxTail - 1; n > 0 {
 		o.tail = slices.Delete(o.tail, 0, n)
 	}
 	o.pending = append(o.pending, p...)
@@ -99,7 +99,7 @@ func (o *output) flush() {
 
 // last returns the end of the output, sanitized.
 func (o *output) last() string {
-	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(string(o.tail), "")))
+	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(termsafe.Tail(string(o.tail), maxTail), "")))
 }
 
 // head returns the current commit, or "" if there is none.

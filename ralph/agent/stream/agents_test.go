@@ -36,6 +36,28 @@ var recorded = []struct {
 	{"copilot-limit", Copilot, -1, true, true},
 }
 
+// Whatever an agent did, what is left out of its description is marked.
+func TestLongDetailsAreMarked(t *testing.T) {
+	long := strings.Repeat("é", maxWritten+1)
+	item := func(state, kind, fields string) string {
+		return fmt.Sprintf(`{"type":"item.%s","item":{"type":%q,%s}}`, state, kind, fields)
+	}
+	for name, line := range map[string]string{
+		"command": item("started", "command_execution", `"command":"`+long+`"`),
+		"edit":    item("completed", "file_change", `"changes":[{"kind":"add","path":"`+long+`"}]`),
+		"search":  item("completed", "web_search", `"query":"`+long+`"`),
+		"tool":    item("started", "mcp_tool_call", `"server":"s","tool":"t","arguments":{"x":"`+long+`"}`),
+		"pattern": item("started", "mcp_tool_call", `"server":"s","tool":"t","arguments":{"pattern":"`+long+`"}`),
+		"path":    item("started", "mcp_tool_call", `"server":"s","tool":"t","arguments":{"path":"`+long+`"}`),
+		"result":  item("completed", "command_execution", `"exit_code":1,"aggregated_output":"`+strings.Repeat(long, 5)+`"`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, _ := decode(Codex(), line+"\n")
+			assert.Assert(t, strings.Contains(out, "…"), out)
+		})
+	}
+}
+
 func TestRecordedStreams(t *testing.T) {
 	for _, tc := range recorded {
 		t.Run(tc.name, func(t *testing.T) {

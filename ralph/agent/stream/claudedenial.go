@@ -3,7 +3,6 @@ package stream
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -11,7 +10,7 @@ import (
 
 // Limits of the reasons that are kept, because the agent chooses them.
 const (
-	maxDenial  = 300 // bytes of one
+	maxDenial  = 300 // characters of one
 	maxReasons = 1000
 )
 
@@ -120,5 +119,5 @@ func claudeHookFailed(line []byte) []event.Event {
 
 // oneLine shortens a reason.
 func oneLine(text string) string {
-	return cut(termsafe.Line(strings.Join(strings.Fields(text), " ")), maxDenial)
+	return termsafe.Shorten(termsafe.Line(text), maxDenial)
 }

@@ -67,7 +67,7 @@ func (c *codex) line(line []byte) []event.Event {
 		for _, change := range item.Changes {
 			paths = append(paths, change.Kind+" "+change.Path)
 		}
-		return []event.Event{event.Tool{Name: "Edit", Detail: " " + cut(termsafe.Strip(strings.Join(paths, ", ")), maxWritten)}}
+		return []event.Event{event.Tool{Name: "Edit", Detail: " " + termsafe.Shorten(termsafe.Strip(strings.Join(paths, ", ")), maxWritten)}}
 	case "item.started mcp_tool_call":
 		return []event.Event{withID(otherTool(item.Server+"."+item.Tool, item.Input), item.ID)}
 	case "item.completed mcp_tool_call":
@@ -76,7 +76,7 @@ func (c *codex) line(line []byte) []event.Event {
 		if item.Query == "" || e.Type == "item.started" {
 			return nil
 		}
-		return []event.Event{event.Tool{Name: "WebSearch", Detail: " " + cut(termsafe.Strip(item.Query), maxInput)}}
+		return []event.Event{event.Tool{Name: "WebSearch", Detail: " " + termsafe.Shorten(termsafe.Strip(item.Query), maxInput)}}
 	case "item.completed error":
 		return []event.Event{event.Complaint{Text: termsafe.Strip(item.Message)}}
 	}

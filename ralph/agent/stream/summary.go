@@ -72,7 +72,7 @@ func modelEvents(name string) []event.Event {
 
 // command returns a shell call.
 func command(line string) event.Tool {
-	return event.Tool{Name: "Bash", Detail: "\n   $ " + cut(termsafe.Strip(line), maxCommand)}
+	return event.Tool{Name: "Bash", Detail: "\n   $ " + termsafe.Shorten(termsafe.Strip(line), maxCommand)}
 }
 
 // withID sets the id of a call.
@@ -96,10 +96,10 @@ func otherTool(name string, input json.RawMessage) event.Tool {
 	case fields.Command != "":
 		return command(fields.Command)
 	case fields.Pattern != "":
-		return event.Tool{Name: name, Detail: " " + cut(termsafe.Strip(fields.Pattern), maxInput) + " " + cut(termsafe.Strip(path), maxInput)}
+		return event.Tool{Name: name, Detail: " " + termsafe.Shorten(termsafe.Strip(fields.Pattern), maxInput) + " " + termsafe.Shorten(termsafe.Strip(path), maxInput)}
 	case path != "":
-		return event.Tool{Name: name, Detail: " " + cut(termsafe.Strip(path), maxInput)}
+		return event.Tool{Name: name, Detail: " " + termsafe.Shorten(termsafe.Strip(path), maxInput)}
 	default:
-		return event.Tool{Name: name, Detail: " " + cut(scalarOrJSON(input), maxInput)}
+		return event.Tool{Name: name, Detail: " " + termsafe.Shorten(scalarOrJSON(input), maxInput)}
 	}
 }

@@ -27,13 +27,13 @@ func toolDetail(tool string, input json.RawMessage) string {
 	case "Read":
 		return " " + field("file_path")
 	case "Write":
-		return " " + field("file_path") + "\n" + cut(field("content"), maxWritten) + "\n"
+		return " " + field("file_path") + "\n" + termsafe.Shorten(field("content"), maxWritten) + "\n"
 	case "Edit":
 		return " " + field("file_path") + "\n" +
 			prefixed("   - ", field("old_string")) + "\n" +
 			prefixed("   + ", field("new_string")) + "\n"
 	case "Bash":
-		return "\n   $ " + cut(field("command"), maxCommand)
+		return "\n   $ " + termsafe.Shorten(field("command"), maxCommand)
 	case "Grep", "Glob":
 		return " " + field("pattern") + " " + field("path")
 	case "Task":
@@ -47,12 +47,12 @@ func toolDetail(tool string, input json.RawMessage) string {
 	case "Skill":
 		return " /" + field("skill")
 	default:
-		return " " + cut(scalarOrJSON(input), maxInput)
+		return " " + termsafe.Shorten(scalarOrJSON(input), maxInput)
 	}
 }
 
 func prefixed(prefix, s string) string {
-	return prefix + strings.ReplaceAll(cut(s, maxEdited), "\n", "\n"+prefix)
+	return prefix + strings.ReplaceAll(termsafe.Shorten(s, maxEdited), "\n", "\n"+prefix)
 }
 
 // maxResult bounds the text of a tool's result, in bytes.
@@ -60,21 +60,7 @@ const maxResult = 4 << 10
 
 // toolResult returns the result of a tool call with the end of its output.
 func toolResult(id string, failed bool, output string) event.Event {
-	if over := len(output) - maxResult; over > 0 {
-		output = strings.ToValidUTF8(output[over:], "")
-	}
-	return event.ToolResult{ID: id, Failed: failed, Text: termsafe.Strip(output)}
-}
-
-// cut returns the first n code points of s.
-func cut(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
+	return event.ToolResult{ID: id, Failed: failed, Text: termsafe.Strip(termsafe.Tail(output, maxResult))}
 }
 
 // text returns a string for display: empty if missing, JSON for other types.
@@ -119,5 +105,5 @@ func cost(raw json.RawMessage) string {
 	if f, err := strconv.ParseFloat(s, 64); err == nil {
 		s = strconv.FormatFloat(f, 'f', -1, 64)
 	}
-	return cut(s, 6)
+	return s[:min(len(s), 6)]
 }
