@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -22,6 +23,10 @@ type Turn struct {
 	Refusal string
 	// Status, if set, is the HTTP status of a refusal for another reason.
 	Status int
+	// Silent turns are never answered.
+	Silent bool
+	// Reset turns end the connection in the middle of the answer.
+	Reset bool
 }
 
 // Tool is one call of a tool.
@@ -132,6 +137,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	if r.HasTool("Bash") {
 		turn = s.script(r)
 	}
+	if turn.Silent {
+		<-hr.Context().Done()
+		return
+	}
+	if turn.Reset {
+		reset(w)
+		return
+	}
 	if turn.Status != 0 {
 		fail(w, turn.Status, "error", turn.Refusal)
 		return
@@ -142,6 +155,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		return
 	}
 	answer(w, r, turn, number)
+}
+
+func reset(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return // HTTP/2 cannot; the stream is reset instead
+	}
+	_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nevent: message_start\ndata: {")
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
 }
 
 func fail(w http.ResponseWriter, status int, kind, message string) {

@@ -35,12 +35,15 @@ const (
 // failOnce counts a failed attempt.
 const failOnce = "retry_count = COALESCE(retry_count, 0) + 1, failures = COALESCE(failures, 0) + 1"
 
-// Forgive does not count the last failed attempt of a task towards [MaxAttempts].
+// unfail takes back what [failOnce] counted.
+const unfail = "retry_count = max(COALESCE(retry_count, 0) - 1, 0), failures = max(COALESCE(failures, 0) - 1, 0)"
+
+// Forgive does not count the last failed attempt of a task, neither as a retry nor towards [MaxAttempts].
 func (s *Store) Forgive(ctx context.Context, slug string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, _, err := s.find(ctx, tx, slug)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE tasks SET failures = max(COALESCE(failures, 0) - 1, 0) WHERE id = ?", id)
+			_, err = tx.ExecContext(ctx, "UPDATE tasks SET "+unfail+" WHERE id = ?", id)
 		}
 		return err
 	})
