@@ -47,7 +47,10 @@ func (r *Repository) Add(ctx context.Context, name, branch string) (t Tree, crea
 	if err != nil {
 		return Tree{}, false, err
 	}
-	if _, err := r.git.Run(ctx, append([]string{"worktree", "add", "--quiet"}, args...)...); err != nil {
+	if _, err = r.git.Run(ctx, append([]string{"worktree", "add", "--quiet", "--no-checkout"}, args...)...); err == nil {
+		err = r.checkOut(ctx, path)
+	}
+	if err != nil {
 		return Tree{}, false, withAdvice(fmt.Errorf("creating the worktree %q on branch %q: %w", name, branch, err))
 	}
 	t, found, err := r.Find(ctx, name)
@@ -55,6 +58,20 @@ func (r *Repository) Add(ctx context.Context, name, branch string) (t Tree, crea
 		err = hint.Wrap(fmt.Errorf("git has not created the worktree %q at %s", name, path), "run %q", "git worktree list")
 	}
 	return t, created, err
+}
+
+// checkOut creates the files of a new worktree. The configuration there can differ from that of the
+// current one (includeIf), so that git worktree add would run its filters.
+func (r *Repository) checkOut(ctx context.Context, path string) error {
+	program, err := gitrepo.NewGit(path)
+	if err == nil {
+		_, err = program.Run(ctx, "reset", "--hard", "--quiet")
+	}
+	if err != nil { // as git worktree add does
+		_, removeErr := r.git.Run(context.WithoutCancel(ctx), "worktree", "remove", "--force", "--", path)
+		err = errors.Join(err, removeErr)
+	}
+	return err
 }
 
 // checkBranch rejects what git rejects as the name of a branch.

@@ -56,6 +56,29 @@ func TestNoProgramOfAWorktreeIsRun(t *testing.T) {
 	assert.Assert(t, os.IsNotExist(err), "something was run")
 }
 
+// Filters that a configuration has in the new worktree only are not run either.
+func TestNoConditionalFilterIsRun(t *testing.T) {
+	marker := filepath.Join(t.TempDir(), "marker")
+	for _, condition := range []string{"onbranch:other", "gitdir:**/worktrees/other", "gitdir/i:**/WORKTREES/**"} {
+		root := newRoot(t)
+		gitDir := filepath.Join(root, ".git")
+		for path, content := range map[string]string{
+			"filters":         "[filter \"x\"]\n\tsmudge = touch " + marker + "; false\n\trequired = true\n",
+			"info/attributes": "* filter=x\n",
+		} {
+			assert.NilError(t, os.WriteFile(filepath.Join(gitDir, path), []byte(content), 0o644))
+		}
+		cmd := exec.Command("git", "config", "includeIf."+condition+".path", "filters")
+		cmd.Dir = root
+		assert.NilError(t, cmd.Run())
+		tree := add(t, open(t, root), "other", "other")
+		_, err := os.Stat(filepath.Join(tree.Path, "first"))
+		assert.NilError(t, err)
+		_, err = os.Stat(marker)
+		assert.Assert(t, os.IsNotExist(err), condition)
+	}
+}
+
 // The user is told which files a new worktree has as they are committed.
 func TestUnfilteredFilesOfANewWorktree(t *testing.T) {
 	root := newRoot(t)
