@@ -22,9 +22,17 @@ func hostile(t *testing.T, run string) (root string) {
 	t.Helper()
 	root = repository(t)
 	assert.NilError(t, os.WriteFile(filepath.Join(root, "file"), []byte("x\n"), 0o644))
-	gitIn(t, root, "add", "file")
+	assert.NilError(t, os.WriteFile(filepath.Join(root, ".gitattributes"), []byte("* merge=x diff=x filter=x.y=z\n"), 0o644))
+	gitIn(t, root, "add", "file", ".gitattributes")
 	gitIn(t, root, "commit", "-q", "-m", "file")
-	assert.NilError(t, os.WriteFile(filepath.Join(root, ".git", "info", "attributes"), []byte("f* filter=x.y=z\n* diff=x\n"), 0o644))
+	assert.NilError(t, os.WriteFile(filepath.Join(root, ".git", "info", "attributes"), []byte("f* filter=x.y=z\n.git* filter=w\n* diff=x\n"), 0o644))
+	hooks := filepath.Join(root, ".git", "hooks")
+	assert.NilError(t, os.MkdirAll(hooks, 0o755))
+	for _, name := range []string{"post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "fsmonitor-watchman", "post-merge"} {
+		assert.NilError(t, os.WriteFile(filepath.Join(hooks, name), []byte("#!/bin/sh\n"+run+"\n"), 0o755))
+	}
+	// Of the worktree only, as git config --worktree writes it.
+	assert.NilError(t, os.WriteFile(filepath.Join(root, ".git", "config.worktree"), []byte("[filter \"w\"]\n\tclean = "+run+"\n\tprocess = "+run+"\n[core]\n\tfsmonitor = "+run+"\n"), 0o644))
 	for key, value := range map[string]string{
 		"filter.x.y=z.clean": run, "filter.x.y=z.smudge": run, "filter.x.y=z.process": run, "filter.x.y=z.required": "true",
 		"hook.evil.command": run, "hook.evil.event": "post-checkout",
@@ -32,7 +40,13 @@ func hostile(t *testing.T, run string) (root string) {
 		"diff.external": run, "diff.x.command": run, "diff.x.textconv": run, "diff.submodule": "diff",
 		"protocol.allow": "always", "protocol.ext.allow": "always", "protocol.file.allow": "always", "protocol.ssh.allow": "always", "protocol.git.allow": "always",
 		"remote.evil.promisor": "true", "remote.evil.partialCloneFilter": "blob:none",
-		"core.repositoryFormatVersion": "1", "extensions.partialClone": "evil",
+		"core.repositoryFormatVersion": "1", "extensions.partialClone": "evil", "extensions.worktreeConfig": "true",
+		"core.fsmonitor": run, "core.hooksPath": hooks, "core.editor": run, "sequence.editor": run, "core.pager": run, "pager.log": run, "pager.diff": run,
+		"core.askPass": run, "core.alternateRefsCommand": run, "gc.recentObjectsHook": run, "uploadpack.packObjectsHook": run,
+		"gpg.program": run, "gpg.ssh.program": run, "log.showSignature": "true", "commit.gpgSign": "true", "push.gpgSign": "true",
+		"merge.x.driver": run, "merge.default": "x", "submodule.x.update": "!" + run, "submodule.recurse": "true", "status.submoduleSummary": "true",
+		"alias.status": "!" + run, "alias.log": "!" + run, "trailer.x.command": run, "tar.x.command": run, "interactive.diffFilter": run,
+		"remote.vcs.vcs": "ext", "remote.vcs.url": "sh -c " + run, "url.ext::sh -c touch% .insteadOf": "touch:", "remote.instead.url": "touch:x",
 	} {
 		gitIn(t, root, "config", key, value)
 	}
@@ -79,6 +93,15 @@ func TestNoProgramOfTheConfigurationIsRun(t *testing.T) {
 			{"rev-list", "--objects", missing},
 			{"fetch", "evil"},
 			{"ls-remote", "evil"},
+			{"fetch", "vcs"},
+			{"fetch", "instead"},
+			{"update-ref", "refs/heads/new", "HEAD"},
+			{"branch", "-D", "new"},
+			{"read-tree", "-m", "-u", "HEAD"},
+			{"reset", "--hard", "--quiet"},
+			{"commit-tree", "--no-gpg-sign", "-m", "x", "HEAD^{tree}"},
+			{"for-each-ref"},
+			{"diff-tree", "-p", "HEAD"},
 		} {
 			for _, program := range []string{"git", old} {
 				g, err := NewGit(root)
