@@ -28,6 +28,9 @@ type Sources struct {
 	OnHost bool
 	// Images checks image references; nil for no check.
 	Images ImageChecker
+	// InForce are the settings of the repository's file before a command in which an agent could
+	// change it (see TrustStore.Hold); nil for none.
+	InForce Settings
 }
 
 // ImageChecker validates image references. It is not called for empty ones.
@@ -66,6 +69,10 @@ type Effective struct {
 	// Privileged lists the settings of the repository's file that need the
 	// user's approval (see TrustStore.Require).
 	Privileged []PrivilegedSetting
+	// Repository are the settings of the repository's file, and Loosened says that they are looser than
+	// Sources.InForce.
+	Repository Settings
+	Loosened   bool
 
 	root  string
 	texts map[string][]string // values by key, as they were written; of a list, its items
@@ -122,7 +129,9 @@ func merge(s Sources, repository, user []assigned) (Effective, error) {
 	if !m.e.Sandbox.Enabled && !s.OnHost {
 		return Effective{}, m.disabled
 	}
+	m.e.Repository = settingsOf(repository)
 	m.e.Privileged = privilegedSettings(repository, user, m.e.Origins)
+	m.e.addLoosened(loosened(s.InForce, repository, user, m.e.Origins))
 	return m.e, nil
 }
 

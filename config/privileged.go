@@ -95,10 +95,14 @@ func privilegedSettings(repository, user []assigned, origins map[string]Origin) 
 	if !inEffect {
 		return nil
 	}
+	sortPrivileged(list)
+	return list
+}
+
+func sortPrivileged(list []PrivilegedSetting) {
 	slices.SortFunc(list, func(a, b PrivilegedSetting) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value))
 	})
-	return list
 }
 
 // identity is the key, and of a list the item too.
@@ -142,6 +146,9 @@ func (e *UntrustedError) Error() string {
 	settings := make([]string, len(e.Settings))
 	for i, s := range e.Settings {
 		settings[i] = fmt.Sprintf("%s = %q (%s)", s.Key, s.Value, s.Origin)
+		if s.Value == "" {
+			settings[i] = fmt.Sprintf("%s is not set any more (%s)", s.Key, s.Origin.Name)
+		}
 	}
 	return "privileged settings are not approved: " + strings.Join(settings, ", ")
 }

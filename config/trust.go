@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,6 +46,8 @@ func NewTrustStore(userDir string) TrustStore {
 type trustFile struct {
 	Version int                   `json:"version"`
 	Roots   map[string][]approval `json:"roots"`
+	// Held are the settings of [TrustStore.Hold].
+	Held map[string]Settings `json:"held,omitempty"`
 }
 
 // approval is one content that was approved, the newest last.
@@ -137,6 +140,37 @@ func (t TrustStore) Revoke(roots ...string) error {
 			delete(content.Roots, filepath.Clean(root))
 		}
 	})
+}
+
+// Hold records the settings of a repository's file while a command runs in which an agent can change it:
+// until the user approves looser ones, they are in force.
+func (t TrustStore) Hold(root string, settings Settings) error {
+	if len(settings) == 0 {
+		return t.Release(root) // nothing can be looser, but for what is privileged anyway
+	}
+	if held, err := t.Held(root); err != nil || maps.EqualFunc(held, settings, slices.Equal) {
+		return err
+	}
+	return t.update(func(content *trustFile) {
+		if content.Held == nil {
+			content.Held = map[string]Settings{}
+		}
+		content.Held[filepath.Clean(root)] = settings
+	})
+}
+
+// Held returns the settings that are in force for root; nil for those of the file.
+func (t TrustStore) Held(root string) (Settings, error) {
+	content, err := t.read()
+	return content.Held[filepath.Clean(root)], err
+}
+
+// Release ends [TrustStore.Hold].
+func (t TrustStore) Release(root string) error {
+	if held, err := t.Held(root); err != nil || held == nil {
+		return err
+	}
+	return t.update(func(content *trustFile) { delete(content.Held, filepath.Clean(root)) })
 }
 
 // update changes the file under its lock.

@@ -111,6 +111,7 @@ printf '\033]0;evil\007done by %s\n' "$RALPH_AGENT_ID"
 		assert.Check(t, is.Contains(res.stdout, "done by "))
 		assert.Check(t, !strings.Contains(res.stdout, "\x1b"))
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add both")
+		w.ok(t, "trust", "--force") // without the check
 		assert.Equal(t, w.ok(t, append(flags, "task", "plan-status")...), "0 open, 0 active, 1 done, 0 blocked, 0 deleted\n")
 		w.assertOwnership(t)
 	})

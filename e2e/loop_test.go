@@ -247,7 +247,8 @@ func TestLoopExitCodes(t *testing.T) {
 	})
 }
 
-// A running loop keeps the checks that it was started with, whatever the agent writes.
+// A running loop keeps the checks that it was started with, whatever the agent writes, and the next command
+// asks first.
 func TestAgentCannotChangeTheChecksOfItsLoop(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configure(t, "[checks]\ncommands = [\"test -e good\"]\n")
@@ -260,8 +261,10 @@ func TestAgentCannotChangeTheChecksOfItsLoop(t *testing.T) {
 		res := w.ralph(t, "build", "-n", "2")
 		assert.Check(t, is.Equal(res.code, 10), "%s\n%s", res.stdout, res.stderr)
 		assert.Check(t, is.Contains(res.stdout, "reopened b"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: ralph.toml has changed"))
+		assert.Check(t, is.Contains(w.ralph(t, "build").expect(t, 1).stderr, "checks.commands is not set any more"))
+		w.ok(t, "trust", "--force")
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "open"})
-		assert.Check(t, is.Contains(res.stderr, "ralph.toml"))
 	})
 }
 

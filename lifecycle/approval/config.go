@@ -17,11 +17,12 @@ func Values(ctx context.Context, h host.Host, over config.Overrides) ([]config.V
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := Load(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.Getenv, Overrides: over})
+	store := config.NewTrustStore(h.StateDir)
+	cfg, err := loadHeld(store, config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.Getenv, Overrides: over})
 	if err != nil {
 		return nil, err
 	}
-	err = requireTrust(ctx, config.NewTrustStore(h.StateDir), wt, cfg)
+	err = requireTrust(ctx, store, wt, cfg)
 	if _, untrusted := errors.AsType[*config.UntrustedError](err); untrusted {
 		h.Warn(hint.Wrap(err, "approve them with %q", "docker ralph trust"))
 	} else if err != nil {

@@ -81,7 +81,7 @@ type pendingApproval struct {
 // pending lists what is not approved yet.
 func pending(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]pendingApproval, error) {
 	store := config.NewTrustStore(h.StateDir)
-	cfg, err := Load(config.Sources{Root: wt.Root, UserDir: h.StateDir})
+	cfg, err := loadHeld(store, config.Sources{Root: wt.Root, UserDir: h.StateDir})
 	if err != nil {
 		return nil, err
 	}

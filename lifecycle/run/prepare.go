@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/docker-ralph/docker-ralph/credential"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
@@ -23,12 +24,20 @@ type Ready struct {
 }
 
 // watch reports changed hooks and settings of the worktree that the agent of an earlier command has
-// left, and returns a function that reports those of this one.
-func (r Ready) watch(ctx context.Context, h host.Host) (report func(context.Context)) {
+// left, and returns a function that reports those of this one. Until that has ended, the settings hold.
+func (r Ready) watch(ctx context.Context, h host.Host) (report func(_ context.Context, ended bool) error, err error) {
 	if r.opts.Command == host.TaskCommand {
-		return func(context.Context) {}
+		return func(context.Context, bool) error { return nil }, nil
 	}
-	return commits.Watch(ctx, h, r.wt, r.name, !r.spec.Private).Report
+	watched := commits.Watch(ctx, h, r.wt, r.name, !r.spec.Private)
+	release, err := approval.Hold(h, r.wt, r.cfg)
+	return func(ctx context.Context, ended bool) error {
+		watched.Report(ctx)
+		if !ended {
+			return nil
+		}
+		return release()
+	}, err
 }
 
 // prepare collects what the command needs besides the sandbox.

@@ -128,13 +128,16 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		}
 		record.Done(res.lost)
 	}()
-	watched := r.watch(ctx, h.Host)
+	watched, err := r.watch(ctx, h.Host)
+	if err != nil {
+		return 0, err
+	}
 	report := h.holdReport(opts)
 	if res.Err == nil {
 		res = h.execute(ctx, r)
 	}
 	code, err := finish(ctx, h.Host, r, res)
-	watched(ctx)
+	err = errors.Join(err, watched(ctx, !continues(res.Err)))
 	err = report.end(code, err)
 	h.saveEnd(t.name, t.wt.Root, code, err)
 	r.notify.Ended(code, err)
