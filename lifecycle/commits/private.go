@@ -14,6 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -76,6 +77,32 @@ const FetchTimeout = 5 * time.Minute
 
 // FetchedRef returns the ref in the user's repository for the commits of a sandbox.
 func FetchedRef(name string) string { return "refs/ralph/" + name }
+
+// ForgetRefs deletes the refs of a sandbox that was removed, and reports those that stay because
+// their commits are on no branch. A repository that is gone has none.
+func ForgetRefs(ctx context.Context, h host.Host, sb lifecycle.Sandbox) error {
+	wt, err := worktreeOf(ctx, h, sb)
+	if err != nil {
+		return ctx.Err()
+	}
+	repo, err := worktrees.Open(wt)
+	if err != nil {
+		return err
+	}
+	stray, err := StrayRefs(ctx, repo, sb.Name)
+	if err != nil {
+		return err
+	}
+	for _, ref := range stray {
+		h.Report(fmt.Sprintf("Keeping %s: it has commits of the sandbox that are on no branch\nHint: when you do not need them, delete it with \"git update-ref -d %[1]s\"", ref))
+	}
+	return repo.Forget(ctx, FetchedRef(sb.Name), stray)
+}
+
+// StrayRefs returns the refs of a sandbox whose commits are on no branch.
+func StrayRefs(ctx context.Context, repo *worktrees.Repository, name string) ([]string, error) {
+	return repo.Stray(ctx, FetchedRef(name), "@base", "@merged")
+}
 
 // collect fetches the commits of a clone, which sbx serves as a remote while the sandbox runs.
 func collect(ctx context.Context, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {

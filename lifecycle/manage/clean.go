@@ -11,6 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
@@ -260,16 +261,12 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 			h.Warn(err)
 		}
 	}
+	fetched := discard || !l.Sandbox.Private || l.Backend.Kind != config.DriverContainer || gitsync.Saved(h.StateDir, l.Sandbox.Name)
 	if err := l.Backend.Driver.Remove(ctx, l.Sandbox); err != nil {
 		return err
 	}
-	if discard && l.Backend.Kind == config.DriverContainer && l.Sandbox.Private {
-		if err := h.ContainerDriver(l.Backend.API).RemoveGit(ctx, l.Sandbox.Name); err != nil {
-			return err
-		}
-	}
 	if discard {
-		if err := (backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}).Reclaim(ctx); err != nil {
+		if err := removeDiscarded(ctx, h, l); err != nil {
 			return err
 		}
 	}
@@ -278,7 +275,20 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 	}
 	_ = os.RemoveAll(h.RecordDir(l.Sandbox.Name)) // no run is active any more
 	h.Report(fmt.Sprintf("Removed the sandbox %s (%s)", l.Sandbox.Name, host.DescribeScope(l.Sandbox)))
+	if fetched {
+		return commits.ForgetRefs(ctx, h, l.Sandbox)
+	}
 	return nil
+}
+
+// removeDiscarded removes what a sandbox leaves behind if its commits are discarded.
+func removeDiscarded(ctx context.Context, h host.Host, l host.Located) error {
+	if l.Backend.Kind == config.DriverContainer && l.Sandbox.Private {
+		if err := h.ContainerDriver(l.Backend.API).RemoveGit(ctx, l.Sandbox.Name); err != nil {
+			return err
+		}
+	}
+	return backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}.Reclaim(ctx)
 }
 
 // forgetSandbox forgets a sandbox on an engine that cannot be reached, if its commits may be lost.

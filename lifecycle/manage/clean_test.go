@@ -9,6 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -57,6 +58,28 @@ func TestRemoveSandbox(t *testing.T) {
 			assert.Assert(t, is.Contains(stderr.String(), "Removed the sandbox ralph-a-b-main (a/b, branch main)"))
 		})
 	}
+}
+
+// The refs of a removed sandbox go once their commits are merged; others are kept and named.
+func TestRemoveSandboxForgetsRefs(t *testing.T) {
+	h, stderr := treeHost(t)
+	for name, commit := range map[string]string{"main": "HEAD", "@base": "HEAD", "side": gitTree(t, h.Dir, "commit-tree", "-m", "unmerged", "HEAD^{tree}")} {
+		gitTree(t, h.Dir, "update-ref", "refs/ralph/ralph-x/"+name, commit)
+	}
+	gitTree(t, h.Dir, "update-ref", "refs/ralph/ralph-y/main", "HEAD")
+	refs := func() string { return gitTree(t, h.Dir, "for-each-ref", "--format=%(refname)", "refs/ralph") }
+
+	box := host.Located{
+		Sandbox: lifecycle.Sandbox{Name: "ralph-x", Root: h.Dir, MainRoot: h.Dir, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}},
+		Backend: host.Backend{Kind: config.DriverContainer, Driver: &removable{}},
+	}
+	assert.NilError(t, RemoveSandbox(t.Context(), h, box, false))
+	assert.Equal(t, refs(), "refs/ralph/ralph-x/side\nrefs/ralph/ralph-y/main")
+	assert.Assert(t, is.Contains(stderr.String(), "Keeping refs/ralph/ralph-x/side: it has commits of the sandbox that are on no branch\n"))
+
+	gitTree(t, h.Dir, "branch", "merged", "refs/ralph/ralph-x/side")
+	assert.NilError(t, RemoveSandbox(t.Context(), h, box, false))
+	assert.Equal(t, refs(), "refs/ralph/ralph-y/main")
 }
 
 // removable is a driver with one sandbox.

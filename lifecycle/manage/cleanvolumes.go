@@ -110,7 +110,9 @@ func (c *cleanup) removeVolumesOn(ctx context.Context, on repositoryVolumes, kep
 		if v.Sandbox == "" || c.isElsewhere(v, on.engine) {
 			err = d.RemoveVolume(ctx, v.Name)
 		} else if err = d.RemoveGit(ctx, v.Sandbox); err == nil {
-			err = errors.Join(backlogs.Backlog{Host: h, Sandbox: v.Sandbox}.Reclaim(ctx), h.ForgetEngine(v.Sandbox))
+			wt := c.home.Worktree
+			sb := lifecycle.Sandbox{Name: v.Sandbox, Root: wt.Root, MainRoot: wt.MainRoot, Scope: wt.Scope}
+			err = errors.Join(backlogs.Backlog{Host: h, Sandbox: v.Sandbox}.Reclaim(ctx), h.ForgetEngine(v.Sandbox), commits.ForgetRefs(ctx, h, sb))
 		}
 		if err != nil {
 			errs = append(errs, err)

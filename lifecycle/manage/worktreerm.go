@@ -234,7 +234,7 @@ func (r *removal) findLosses(ctx context.Context) error {
 		r.lost = append(r.lost, r.describe(unmerged, n))
 	}
 	for _, box := range r.boxes {
-		stray, err := r.repo.Stray(ctx, commits.FetchedRef(box.Sandbox.Name), "@base", "@merged")
+		stray, err := commits.StrayRefs(ctx, r.repo, box.Sandbox.Name)
 		if err != nil {
 			return err
 		}
