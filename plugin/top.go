@@ -26,9 +26,9 @@ func newTopCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
 		Short: "Monitor all sandboxes in the terminal",
-		Long: `Monitor the sandboxes on all engines and the output of their loops. Those that need
+		Long: `Monitor your sandboxes on all engines and the output of their loops. Those that need
 your attention come first. Keys attach to a loop, reply to questions, stop a sandbox,
-and show its commits: press ? for help.`,
+show its commits, and list the sandboxes of others, too: press ? for help.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,10 +66,6 @@ func topBackend(ctx context.Context, h host.Host) top.Backend {
 			list, err := manage.Sandboxes(ctx, h, manage.ListOptions{All: true})
 			first, _, _ := strings.Cut(warnings.String(), "\n")
 			return list, termsafe.Line(first), err
-		},
-		Own: func(worktree string) bool {
-			_, err := os.Stat(worktree)
-			return err == nil
 		},
 		Ralph: func(dir string, args ...string) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, h.Docker, slices.Concat(h.DockerGlobals, []string{"ralph"}, args)...)

@@ -34,6 +34,7 @@ type SandboxStatus struct {
 	Image    string      `json:"image"`
 	Size     *int64      `json:"size"` // bytes of its writable layer; nil without ListOptions.Size, or if unknown
 	Current  bool        `json:"current"`
+	Own      bool        `json:"-"` // created by this user on this machine
 	Activity Activity    `json:"activity"`
 	// Questions are those without an answer. Their texts are untrusted.
 	Questions []taskjson.OpenQuestion `json:"questions"`

@@ -121,6 +121,8 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 		Worktree: sb.Root, Gone: host.Missing(sb.Root), Image: sb.Image, Current: current,
 		Questions: []taskjson.OpenQuestion{}, Blocked: []denylog.Refusal{},
 	}
+	_, recorded := h.EngineRecord(sb.Name)
+	s.Own = recorded || h.CreatedBy(sb.Name) != ""
 	err := syncLogs(ctx, h, l)
 	var listErr error
 	if s.Loop, listErr = loopOf(ctx, h, l); listErr != nil {

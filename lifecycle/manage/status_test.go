@@ -73,6 +73,7 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	starting := describe(t.Context(), h, l, true)
 	assert.Equal(t, starting.Activity, Working)
 	assert.Equal(t, starting.Loop.Command, "build")
+	assert.Check(t, !starting.Own, "no record of its creation")
 
 	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Branch: "main", Dispatch: "x", Started: at})
 	assert.NilError(t, err)
@@ -98,9 +99,11 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	assert.Equal(t, *s.Unfetched, 3)
 
 	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "failed", ExitCode: 1, Error: "no\x1b[2J key"}))
+	assert.NilError(t, h.SaveEngine("box", host.EngineRecord{Root: top}))
 	s = describe(t.Context(), h, l, true)
 	assert.Equal(t, s.Activity, Failed)
 	assert.Equal(t, s.Loop.Error, "no key")
+	assert.Check(t, s.Own)
 	assert.Equal(t, s.Loop.State, "", "it does not run")
 	assert.Equal(t, d.asked, 0)
 }

@@ -27,9 +27,6 @@ type Backend struct {
 	Ralph func(dir string, args ...string) *exec.Cmd
 	// Log shows the commits of a worktree, Diff its uncommitted changes.
 	Log, Diff func(dir string) (*exec.Cmd, error)
-	// Own reports whether a worktree is on this machine. On a shared engine, others are those
-	// of other users. Nil means that all are.
-	Own func(worktree string) bool
 }
 
 const (
@@ -57,7 +54,10 @@ type Model struct {
 	now     func() time.Time
 
 	width, height int
+	known         []manage.SandboxStatus // as last collected
+	all           bool                   // rows include the sandboxes of others
 	rows          []manage.SandboxStatus
+	seen          map[string]string // acknowledged needs by the sandbox's name
 	loaded        bool
 	collecting    bool
 	warning       string // of the last collection
@@ -73,7 +73,7 @@ type Model struct {
 
 // New returns a dashboard.
 func New(ctx context.Context, backend Backend, color bool) *Model {
-	return &Model{ctx: ctx, backend: backend, color: color, now: time.Now, width: 80, height: 24}
+	return &Model{ctx: ctx, backend: backend, color: color, now: time.Now, seen: map[string]string{}, width: 80, height: 24}
 }
 
 // collected are the sandboxes, printed the output of one.
@@ -162,19 +162,9 @@ func (m *Model) update(msg collected) tea.Cmd {
 		m.warning = "Error: " + termsafe.Line(msg.err.Error())
 		return nil
 	}
-	m.loaded, m.rows = true, arrange(m.rows, msg.list, m.own)
-	if m.index() < 0 {
-		m.selected = ""
-		if len(m.rows) > 0 {
-			m.selected = m.rows[0].Name
-		}
-	}
+	m.loaded, m.known = true, msg.list
+	m.arrange()
 	return m.follow()
-}
-
-// own reports whether a sandbox is the user's own, as far as can be seen.
-func (m *Model) own(s manage.SandboxStatus) bool {
-	return m.backend.Own == nil || m.backend.Own(s.Worktree)
 }
 
 // index is the index of the selected sandbox, or -1.
@@ -237,6 +227,10 @@ func (m *Model) press(key tea.KeyPressMsg) tea.Cmd {
 		return m.move(-1)
 	case "down", "j":
 		return m.move(1)
+	case "o":
+		m.all = !m.all
+		m.arrange()
+		return m.follow()
 	case "pgup":
 		m.back = max(0, min(m.back+m.outputHeight(), len(m.lines)-m.outputHeight()))
 	case "pgdown":
@@ -270,17 +264,18 @@ func (m *Model) act(key string) tea.Cmd {
 	case "D":
 		return m.show("git diff", s.Worktree, m.backend.Diff)
 	case "s":
-		if !m.own(s) {
-			m.message = "Not stopped: the worktree is not on this machine"
-			return nil
+		if !m.refuse(s, "Not stopped") {
+			m.mode = stopping
 		}
-		m.mode = stopping
+	case "x":
+		m.acknowledge(s)
 	case "r":
-		if len(s.Questions) == 0 {
+		switch {
+		case len(s.Questions) == 0:
 			m.message = "No open question"
-			return nil
+		case !m.refuse(s, "Not answered"):
+			m.mode, m.typed = answering, ""
 		}
-		m.mode, m.typed = answering, ""
 	}
 	return nil
 }

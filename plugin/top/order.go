@@ -2,7 +2,6 @@ package top
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -32,15 +31,8 @@ func needsUser(s manage.SandboxStatus) bool {
 	return len(s.Questions) > 0 || s.Activity == manage.NeedsAnswer || s.Activity == manage.Failed
 }
 
-// arrange orders new states: the user's own sandboxes come before those of others on a shared engine, then
-// it is by group. Within a group, the order stays; a sandbox that enters it comes last.
-func arrange(before, list []manage.SandboxStatus, own func(manage.SandboxStatus) bool) []manage.SandboxStatus {
-	rank := func(s manage.SandboxStatus) int {
-		if own(s) {
-			return group(s)
-		}
-		return math.MaxInt16 + group(s)
-	}
+// arrange orders new states by rank. Within a rank, the order stays; a sandbox that enters it comes last.
+func arrange(before, list []manage.SandboxStatus, rank func(manage.SandboxStatus) int) []manage.SandboxStatus {
 	ranks, position := map[string]int{}, map[string]int{}
 	for i, s := range list {
 		ranks[s.Name], position[s.Name] = rank(s), len(before)+i

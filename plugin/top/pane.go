@@ -20,6 +20,8 @@ const keyHelp = `
   a              attach to its background loop; detach with ctrl-p ctrl-q
   r              reply to the question of an agent
   s              stop it after the current run
+  x              do not count it until something changes, and undo
+  o              show or hide the sandboxes of others
   d              show commits with their changes (git log --patch)
   D              show uncommitted changes (git diff HEAD)
   q              quit; loops go on`

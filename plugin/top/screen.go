@@ -26,7 +26,7 @@ func (m *Model) View() tea.View {
 // waiting is the number of the user's sandboxes that wait for the user.
 func (m *Model) waiting() (n int) {
 	for _, s := range m.rows {
-		if needsUser(s) && m.own(s) {
+		if needsUser(s) && s.Own && !m.acknowledged(s) {
 			n++
 		}
 	}
@@ -114,6 +114,9 @@ func (m *Model) title() string {
 	case n > 1:
 		text += ", " + m.paint(red, fmt.Sprintf("%d need you", n))
 	}
+	if n := m.others(); n > 0 && !m.all {
+		text += fmt.Sprintf(", %d of others hidden", n)
+	}
 	line := m.paint(bold, "docker ralph top") + "  " + text
 	if m.warning != "" {
 		line += "  " + m.paint(yellow, termsafe.Line(m.warning))
@@ -155,7 +158,11 @@ func (m *Model) list() []string {
 	}
 	lines := []string{m.paint(faint, heading)}
 	if len(m.rows) == 0 && m.loaded {
-		return append(lines, `  No sandboxes: start a loop with "docker ralph build"`)
+		text := `  No sandboxes: start a loop with "docker ralph build"`
+		if m.others() > 0 {
+			text = "  No sandboxes of yours: press o to show those of others"
+		}
+		return append(lines, text)
 	}
 	height := m.listHeight()
 	first := max(0, min(m.index()-height/2, len(m.rows)-height))
@@ -167,6 +174,9 @@ func (m *Model) list() []string {
 
 func (m *Model) row(s manage.SandboxStatus, scope, task int, figures bool) string {
 	text, color := activity(s, m.now())
+	if m.acknowledged(s) {
+		color = faint
+	}
 	space := strings.Repeat(" ", gap)
 	name, doing := cellEnd(scopeOf(s), scope), cell(text, activityWidth)
 	rest := space + cell(taskOf(s), task)

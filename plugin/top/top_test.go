@@ -31,7 +31,7 @@ func ago(d time.Duration) *time.Time {
 
 // sandbox is one of this repository with a loop.
 func sandbox(branch string, a manage.Activity, l *manage.LoopStatus) manage.SandboxStatus {
-	return manage.SandboxStatus{Name: "ralph-acme-shop-" + branch, Repo: "acme/shop", Branch: branch, State: "running", Activity: a, Worktree: "/src/" + branch, Loop: l}
+	return manage.SandboxStatus{Name: "ralph-acme-shop-" + branch, Repo: "acme/shop", Branch: branch, State: "running", Activity: a, Worktree: "/src/" + branch, Loop: l, Own: true}
 }
 
 func working(task, title string, since time.Duration, cost float64) *manage.LoopStatus {
@@ -269,30 +269,65 @@ func TestOutputFollowsTheSelection(t *testing.T) {
 	assert.Assert(t, old.log == nil, "it is closed")
 }
 
-// A shared engine has sandboxes of other users.
-func TestSandboxesOfOthersAreNotStopped(t *testing.T) {
-	for _, own := range []bool{true, false} {
-		m := dashboard(80, 24, false, fleet()...)
-		m.backend.Own = func(string) bool { return own }
-		press(m, "s")
-		assert.Equal(t, m.mode == stopping, own)
-		assert.Equal(t, strings.Contains(m.screen(), "Not stopped: the worktree is not on this machine"), !own)
-	}
+// shared are sandboxes on an engine that others use, too.
+func shared() []manage.SandboxStatus {
+	gone := manage.SandboxStatus{Name: "gone", Worktree: "/removed", Gone: true, Activity: manage.Idle, Own: true}
+	failed := sandbox("mine", manage.Failed, &manage.LoopStatus{ID: "1"})
+	theirs := fleet()[0]
+	theirs.Own, theirs.Worktree = false, "/others/shop"
+	return []manage.SandboxStatus{theirs, {Name: "theirs-failed", Worktree: "/src", Activity: manage.Failed}, gone, failed}
 }
 
-func TestSandboxesOfOthersComeLastAndNeedNobody(t *testing.T) {
-	m := dashboard(80, 24, false)
-	m.backend.Own = func(worktree string) bool { return worktree != "/others" }
-	m.Update(collected{list: []manage.SandboxStatus{
-		{Name: "theirs-failed", Worktree: "/others", Activity: manage.Failed},
-		{Name: "mine-idle", Worktree: "/mine", Activity: manage.Idle},
-		{Name: "theirs-idle", Worktree: "/others", Activity: manage.Idle},
-		{Name: "mine-failed", Worktree: "/mine", Activity: manage.Failed},
-	}})
-	var names []string
+func listed(m *Model) (all []string) {
 	for _, s := range m.rows {
-		names = append(names, s.Name)
+		all = append(all, s.Name)
 	}
-	assert.DeepEqual(t, names, []string{"mine-failed", "mine-idle", "theirs-failed", "theirs-idle"})
+	return all
+}
+
+// What others have created is hidden, comes last, is not counted, and is neither stopped nor answered.
+func TestSandboxesOfOthers(t *testing.T) {
+	m := dashboard(80, 24, false, shared()...)
+	mine := []string{"ralph-acme-shop-mine", "gone"}
+	assert.DeepEqual(t, listed(m), mine)
+	assert.Check(t, is.Contains(m.screen(), "2 sandboxes, 1 needs you, 2 of others hidden"))
+	press(m, "o")
+	assert.DeepEqual(t, listed(m), append(mine, "ralph-acme-shop-auth", "theirs-failed"))
+	assert.Check(t, is.Contains(m.screen(), "4 sandboxes, 1 needs you\n"))
+	press(m, "down", "down")
+	for key, refused := range map[string]string{"s": "Not stopped", "r": "Not answered"} {
+		press(m, key)
+		assert.Equal(t, m.mode, listing)
+		assert.Check(t, is.Contains(m.screen(), refused+": it was created by another user or machine for /others/shop"))
+	}
+	press(m, "o")
+	assert.DeepEqual(t, listed(m), mine)
+	assert.Equal(t, m.selected, mine[0])
+	press(m, "s")
+	assert.Equal(t, m.mode, stopping)
+
+	assert.Check(t, is.Contains(dashboard(80, 24, false, shared()[:2]...).screen(), "No sandboxes of yours: press o"))
+}
+
+// What the user has acknowledged is not counted until it changes.
+func TestAcknowledge(t *testing.T) {
+	list := fleet()
+	m := dashboard(80, 24, false, list...)
+	press(m, "x")
 	assert.Equal(t, m.waiting(), 1)
+	assert.DeepEqual(t, names(m), []string{"mail", "search", "pay", "main", "auth", "docs", "new"})
+	assert.Equal(t, m.selected, "ralph-acme-shop-auth")
+	m.Update(collected{list: list})
+	assert.Equal(t, m.waiting(), 1)
+	press(m, "x")
+	assert.Equal(t, m.waiting(), 2)
+	press(m, "x")
+
+	changed := list[0].Questions[0]
+	changed.Text = "Which one, then?"
+	list[0].Questions = []taskjson.OpenQuestion{changed}
+	m.Update(collected{list: list})
+	assert.Equal(t, m.waiting(), 2, "another question")
+	press(m, "down", "down", "down", "x")
+	assert.Check(t, is.Contains(m.screen(), "It does not need you"))
 }
