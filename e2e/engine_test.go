@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
@@ -104,6 +105,9 @@ func TestUnwritableStateDirectory(t *testing.T) {
 	})
 }
 
+// unanswered is the status of a request that the engine gets, but whose answer is lost.
+const unanswered = -1
+
 // refusing puts a proxy before the engine that refuses some requests: those for
 // which refuse returns a status.
 func (w *world) refusing(t *testing.T, refuse func(r *http.Request) (status int, message string)) {
@@ -124,7 +128,12 @@ func (w *world) refusing(t *testing.T, refuse func(r *http.Request) (status int,
 	assert.NilError(t, err)
 	assert.NilError(t, os.Chmod(path, 0o666))
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if status, message := refuse(r); status != 0 {
+		status, message := refuse(r)
+		if status == unanswered {
+			proxy.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		if status != 0 {
 			http.Error(rw, fmt.Sprintf(`{"message":%q}`, message), status)
 			return
 		}

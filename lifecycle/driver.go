@@ -38,7 +38,7 @@ const (
 )
 
 // Sandbox is an existing sandbox. Its properties are recorded with the sandbox
-// itself. [Driver.List] leaves out Resources, Rules and Run.
+// itself. [Driver.List] leaves out Resources, Rules, Run and Unused.
 type Sandbox struct {
 	Name  string
 	ID    string // assigned by the driver; changes when the sandbox is recreated
@@ -55,6 +55,7 @@ type Sandbox struct {
 	Resources Resources
 	User      string // UID:GID that commands run as
 	Ephemeral bool   // removed after one command
+	Unused    bool   // no command has run in it: its creation has failed
 	Private   bool   // works on a separate clone or git directory
 	Clone     bool   // has a clone of the worktree instead of the worktree itself
 	SignDir   string // host directory of the signing socket; empty for none

@@ -249,7 +249,8 @@ func (e *Ensurer) confirmLost(ctx context.Context, sb Sandbox, agreed bool) erro
 	return err
 }
 
-// confirmRecreate asks whether to recreate a sandbox, which must not be busy.
+// confirmRecreate asks whether to recreate a sandbox, which must not be busy. One that no command has
+// used has nothing to lose.
 func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
 	if sb.State == Running {
 		busy, err := e.Driver.Busy(ctx, sb)
@@ -264,7 +265,7 @@ func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, ag
 			return hint.Wrap(fmt.Errorf("cannot recreate the sandbox %s%s: a command is running in it", sb.Name, what), "stop it with %q", "docker ralph stop "+sb.Name)
 		}
 	}
-	if !agreed {
+	if !agreed && !sb.Unused {
 		if e.Confirm == nil {
 			return hint.Wrap(fmt.Errorf("the sandbox %s no longer matches the configuration (%s)", sb.Name, describe(e.conflicts(spec, sb))), "recreate it with --recreate; your files are kept")
 		}

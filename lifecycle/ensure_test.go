@@ -120,6 +120,8 @@ func TestEnsure(t *testing.T) {
 	other.Scope.Branch = "MAIN"
 	elsewhere := spec
 	elsewhere.Root = "/elsewhere"
+	unused := found(changed, Stopped)
+	unused.Unused = true
 	yes := func(context.Context, string) (bool, error) { return true, nil }
 	no := func(context.Context, string) (bool, error) { return false, nil }
 
@@ -159,6 +161,7 @@ func TestEnsure(t *testing.T) {
 		{name: "changed, in a script", driver: memory{sb: found(changed, Running), ready: true}, history: "lookup lookup busy", err: "no longer matches the configuration (image from image:0 to image:1)"},
 		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy image remove create start prepare"},
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was not recreated"},
+		{name: "changed, left by a creation that failed", driver: memory{sb: unused}, history: "lookup lookup image remove create start prepare"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a command is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
 		{name: "one that signs, and no agent is needed", driver: memory{sb: found(signed, Running), ready: true}, anyAgent: true, history: "lookup", found: signed},

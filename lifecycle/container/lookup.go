@@ -12,6 +12,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
@@ -48,6 +49,7 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	sb.State = lifecycle.Unknown
 	if c.State != nil {
 		sb.State = state(c.State.Status)
+		sb.Unused = d.unused(sb, c.State.Status)
 	}
 	sb.Resources = d.requestedLimits(c)
 	if sb.Egress != "" {
@@ -57,6 +59,16 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 		sb.Rules = proxy.Config.Labels[labelRules]
 	}
 	return sb, nil
+}
+
+// unused reports whether no command has run in a sandbox: it was never started, or it is not prepared,
+// or its clone has nothing to save since it was filled.
+func (d *Driver) unused(sb lifecycle.Sandbox, s container.ContainerState) bool {
+	if s == container.StateCreated {
+		return true
+	}
+	m, _ := d.lastMarker(sb.Name)
+	return sb.Private && (sb.Clone || m.ID != sb.ID) && gitsync.Saved(d.StateDir, sb.Name)
 }
 
 func state(s container.ContainerState) lifecycle.State {

@@ -281,8 +281,10 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 	stopWatch()
 	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
 	if unstarted != nil {
-		unstarted.Err = givenUp(connection, unstarted.Err)
-		return 0, unstarted
+		if errors.Is(context.Cause(connection), errNoAnswer) {
+			unstarted.Err, err = errNoAnswer, unstarted
+		}
+		return 0, err
 	}
 	err = givenUp(connection, err)
 	switch {
