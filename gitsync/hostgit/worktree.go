@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,20 +71,21 @@ func resolved(path string) string {
 	return path
 }
 
-// Hooks returns the hashes of the programs in the working tree that the user's git runs (husky), by
-// path. Even git status runs hooks.
+// Hooks returns the hashes of the programs in the working tree that the user's git runs, by path: those
+// of husky, and files that a hook elsewhere is a link to. Even git status runs hooks.
 func (g Git) Hooks(ctx context.Context) (map[string]string, error) {
 	c, err := g.Config(ctx)
 	if err != nil {
 		return nil, err
 	}
-	path := c.Last("core", "hookspath")
-	if path == "" {
-		return nil, nil
+	dir := filepath.Join(g.CommonDir, "hooks")
+	if path := c.Last("core", "hookspath"); path != "" {
+		dir = g.absolute(g.Root, path)
 	}
-	dir := g.absolute(g.Root, path)
 	if !g.exposed(dir) {
-		return nil, nil
+		hashes, err := HashFiles(dir)
+		maps.DeleteFunc(hashes, func(path, _ string) bool { return !g.exposed(path) })
+		return hashes, err
 	}
 	dirs := []string{dir}
 	if filepath.Base(dir) == "_" { // husky's wrappers run the programs in the parent directory

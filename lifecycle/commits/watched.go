@@ -85,10 +85,11 @@ func (w Watched) noteCommitHooks(ctx context.Context) {
 	}
 }
 
-// changed returns the files that are new, or that differ, by now.
+// changed returns the files that are new, removed, or that differ, by now.
 func (w Watched) changed(was, now map[string]string) (settings, hooks []string) {
-	for _, path := range slices.Sorted(maps.Keys(now)) {
-		if before, there := was[path]; there && before == now[path] {
+	for _, path := range slices.Sorted(maps.Keys(merged(was, now))) {
+		before, known := was[path]
+		if after, there := now[path]; known == there && before == after {
 			continue
 		}
 		if slices.Contains(config.RepositoryFiles(w.wt.Root), path) {

@@ -66,6 +66,41 @@ func TestChangedFilesOfTheHostAreReportedOnce(t *testing.T) {
 	}
 }
 
+// A removed hook checks nothing any more, and a link in the git directory runs what it leads to.
+func TestRemovedAndLinkedHooksAreReported(t *testing.T) {
+	wt, _ := repository(t)
+	script, link := filepath.Join(wt.Root, "check.sh"), filepath.Join(wt.CommonDir, "hooks", "pre-push")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(link), 0o755))
+	assert.NilError(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
+	assert.NilError(t, os.Symlink("../../check.sh", link))
+	var said bytes.Buffer
+	h := host.Host{StateDir: t.TempDir(), Stderr: &said}
+	for _, change := range []func() error{
+		func() error { return os.WriteFile(script, []byte("#!/bin/sh\nother\n"), 0o755) },
+		func() error { return os.Chmod(script, 0o644) },
+		func() error { return os.Remove(script) },
+		func() error { return os.WriteFile(script, nil, 0o755) },
+	} {
+		w := Watch(t.Context(), h, wt, "ralph-test", false)
+		said.Reset()
+		assert.NilError(t, change())
+		w.Report(t.Context())
+		assert.Assert(t, bytes.Contains(said.Bytes(), []byte("hooks in the worktree have changed: "+link)), said.String())
+	}
+
+	out, err := exec.CommandContext(t.Context(), "git", "-C", wt.Root, "config", "core.hooksPath", ".hooks").CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	wt.Config = nil
+	hook := filepath.Join(wt.Root, ".hooks", "pre-commit")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
+	assert.NilError(t, os.WriteFile(hook, nil, 0o755))
+	w := Watch(t.Context(), h, wt, "ralph-test", false)
+	said.Reset()
+	assert.NilError(t, os.RemoveAll(filepath.Dir(hook)))
+	w.Report(t.Context())
+	assert.Assert(t, bytes.Contains(said.Bytes(), []byte("hooks in the worktree have changed: "+hook)), said.String())
+}
+
 // Hooks of the user's git are not in the sandbox's, which is said before the first run.
 func TestCommitHooksAreNamedOnce(t *testing.T) {
 	const hint = "Hint: list what they check under [checks] in ralph.toml\n"
