@@ -23,7 +23,7 @@ func (w Worktree) Collect(ctx context.Context, remote, prefix string) error {
 	}
 	g.Config = append(g.Config, "fetch.fsckObjects=true")
 	g.Protocols = "git:file" // of the daemon of a sandbox, and of a clone on this machine
-	_, err = g.Run(ctx, "fetch", "--quiet", "--upload-pack=git-upload-pack", "--no-tags", "--no-recurse-submodules",
+	_, err = g.WithMemoryLimit().Run(ctx, "fetch", "--quiet", "--upload-pack=git-upload-pack", "--no-tags", "--no-recurse-submodules",
 		"--no-write-fetch-head", "--no-auto-maintenance", "--no-prune", remote, "+refs/heads/*:"+prefix+"/*")
 	if err != nil {
 		return fmt.Errorf("fetching from the git remote %q: %w", remote, err)

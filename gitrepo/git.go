@@ -83,6 +83,21 @@ func (g Git) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 	return err
 }
 
+// MaxMemory is what git may use for objects of an agent.
+const MaxMemory = 4 << 30
+
+// WithMemoryLimit bounds the memory of git processes to [MaxMemory].
+func (g Git) WithMemoryLimit() Git {
+	prepare := g.Prepare
+	g.Prepare = func(cmd *exec.Cmd) {
+		if prepare != nil {
+			prepare(cmd)
+		}
+		limitMemory(cmd)
+	}
+	return g
+}
+
 // GitError is a git process that has failed.
 type GitError struct {
 	Command, Stderr string

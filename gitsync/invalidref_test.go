@@ -1,6 +1,7 @@
 package gitsync
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,25 @@ func (w *fixture) badCommit() string {
 	return w.sandboxGit("commit-tree", "-m", "bad", "-p", "HEAD", tree)
 }
 
+// treeBomb creates a commit with hundreds of thousands of files, of a few trees, on top of a parent, and
+// one without them on top of it.
+func (w *fixture) treeBomb(parent string) string {
+	w.t.Helper()
+	make := func(entry string) string {
+		var list strings.Builder
+		for _, c := range "abcdefghijklm" {
+			_, _ = fmt.Fprintf(&list, "%s\t%s\n", entry, strings.Repeat(string(c), 200))
+		}
+		return w.runEnv(w.root, strings.NewReader(list.String()), w.sandboxEnv(), "git", "mktree")
+	}
+	tree := make("100644 blob " + w.sandboxGit("rev-parse", "HEAD:a.txt"))
+	for range 4 {
+		tree = make("040000 tree " + tree)
+	}
+	bomb := w.sandboxGit("commit-tree", "-m", "bomb", "-p", parent, tree)
+	return w.sandboxGit("commit-tree", "-m", "as before", "-p", bomb, parent+"^{tree}")
+}
+
 // The ref is reported once.
 func TestInvalidRefIsSkipped(t *testing.T) {
 	t.Parallel()
@@ -26,6 +46,13 @@ func TestInvalidRefIsSkipped(t *testing.T) {
 	}{
 		{"an invalid tree", "git unpack-objects: ", func(w *fixture, branch string) {
 			w.sandboxGit("branch", "-f", branch, w.badCommit())
+		}},
+		{"too many files", "names of files of 256 MiB: at most 256 MiB are fetched", func(w *fixture, branch string) {
+			w.sandboxGit("branch", "-f", branch, w.treeBomb(branch))
+		}},
+		{"a large message", "a commit message of 2 MiB: at most 1 MiB are fetched", func(w *fixture, branch string) {
+			id := w.runEnv(w.root, strings.NewReader(strings.Repeat("message\n", 1<<18)), w.sandboxEnv(), "git", "commit-tree", "-p", branch, branch+"^{tree}")
+			w.sandboxGit("branch", "-f", branch, id)
 		}},
 		{"a missing file", "verifying the commits", func(w *fixture, branch string) {
 			id := w.sandboxGit("rev-parse", branch+":"+branch+".txt")

@@ -46,8 +46,8 @@ func (r *Repo) unpack(ctx context.Context, g hostgit.Git, path string) error {
 		args = []string{"unpack-objects", "-q", "--strict"}
 	}
 	_, err = g.WithMemoryLimit().Output(ctx, f, args...)
-	if failed, is := errors.AsType[*gitrepo.GitError](err); is && strings.Contains(failed.Stderr, "ut of memory") {
-		err = fmt.Errorf("%w (at most %d MiB)", err, hostgit.MaxMemory>>20)
+	if hostgit.OutOfMemory(err) {
+		err = fmt.Errorf("%w (at most %d MiB)", err, gitrepo.MaxMemory>>20)
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("storing the commits of the sandbox %s: %w", r.name, err)
@@ -76,12 +76,17 @@ func (r *Repo) verify(ctx context.Context, g hostgit.Git, tips []string) error {
 	if _, err := g.Output(ctx, strings.NewReader(input), "rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"); err != nil {
 		return asInvalid(ctx, fmt.Errorf("verifying the commits of the sandbox %s: missing objects: %w", r.name, err))
 	}
+	if err := r.verifyBudgets(ctx, g, input); err != nil {
+		return asInvalid(ctx, fmt.Errorf("verifying the commits of the sandbox %s: %w", r.name, err))
+	}
 	return nil
 }
 
-// asInvalid makes an [invalidError] of a failure of git, unless git was cancelled.
+// asInvalid makes an [invalidError] of a failure of git or of a [sizeError], unless git was cancelled.
 func asInvalid(ctx context.Context, err error) error {
-	if _, is := errors.AsType[*gitrepo.GitError](err); !is || ctx.Err() != nil {
+	_, failed := errors.AsType[*gitrepo.GitError](err)
+	_, large := errors.AsType[*sizeError](err)
+	if !failed && !large || ctx.Err() != nil {
 		return err
 	}
 	return &invalidError{err}

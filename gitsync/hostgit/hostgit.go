@@ -9,6 +9,7 @@ package hostgit
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -91,17 +92,16 @@ func (g Git) WithLock(lock *os.File) Git {
 	return g
 }
 
-// MaxMemory is what git may use for objects of an agent.
-const MaxMemory = 4 << 30
-
-// WithMemoryLimit bounds the memory of git processes to [MaxMemory].
+// WithMemoryLimit is [gitrepo.Git.WithMemoryLimit].
 func (g Git) WithMemoryLimit() Git {
-	prepare := g.Prepare
-	g.Prepare = func(cmd *exec.Cmd) {
-		prepare(cmd)
-		limitMemory(cmd)
-	}
+	g.Git = g.Git.WithMemoryLimit()
 	return g
+}
+
+// OutOfMemory reports whether git has failed for lack of memory.
+func OutOfMemory(err error) bool {
+	failed, is := errors.AsType[*gitrepo.GitError](err)
+	return is && strings.Contains(failed.Stderr, "ut of memory")
 }
 
 // Output returns the output of git unchanged.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package hostgit
+package gitrepo
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package hostgit
+package gitrepo
 
 import "os/exec"
 

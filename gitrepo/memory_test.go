@@ -1,4 +1,4 @@
-package hostgit
+package gitrepo
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ func TestMemoryOfGitIsLimited(t *testing.T) {
 	skip.If(t, runtime.GOOS == "windows", "there is no limit")
 	cmd := exec.Command("sh", "-c", "ulimit -d; echo $1", "sh", "argument")
 	g := Git{}
-	g.Prepare = func(*exec.Cmd) {}
 	g.WithMemoryLimit().Prepare(cmd)
 	out, err := cmd.Output()
 	assert.NilError(t, err)
