@@ -68,8 +68,9 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	d := &commands{}
 	scope := gitrepo.Scope{Repo: "a/b", Branch: "main"}
 	l := host.Located{Sandbox: lifecycle.Sandbox{Name: "box", State: lifecycle.Running, Root: top, Scope: scope, Private: true}, Backend: host.Backend{Kind: "container", Driver: d}}
-	_, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Scope: scope, Root: top, Sandbox: "box"})
+	held, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Scope: scope, Root: top, Sandbox: "box"})
 	assert.NilError(t, err)
+	defer held.Done(nil) // it is locked until then
 	starting := describe(t.Context(), h, l, true)
 	assert.Equal(t, starting.Activity, Working)
 	assert.Equal(t, starting.Loop.Command, "build")
