@@ -181,7 +181,7 @@ func countsText(c runlog.Counts) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{c.Active, "active"}, {c.Open, "open"}, {c.Waiting, "waiting for others"}, {c.Blocked, "blocked"}, {c.Question, "waiting for an answer"}} {
+	}{{c.Active, "active"}, {c.Open, "open"}, {c.Waiting, "waiting"}, {c.Blocked, "blocked"}, {c.Question, "question"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}

@@ -193,7 +193,7 @@ func TestPageShowsARunningLoop(t *testing.T) {
 	assert.Equal(t, eval[string](b, "location.hash.includes('token')+''"), "false")
 	columns := `Object.fromEntries([...document.querySelectorAll('.column')].map((c) => [c.querySelector('h2').textContent.replace(/ .*/, ''), [...c.querySelectorAll('.task .meta code')].map((e) => e.textContent).sort().join(' ')]))`
 	assert.DeepEqual(t, eval[map[string]string](b, columns), map[string]string{
-		"Open": "mail/02 ops/01 web/04", "In": "mail/01", "Question": "pay/01", "Blocked": "db/01",
+		"Open": "mail/02 ops/01 web/04", "Active": "mail/01", "Question": "pay/01", "Blocked": "db/01",
 		"Done": "api/00 api/01 api/02 api/03 web/01 web/02 web/03",
 	})
 	assert.Check(t, is.Contains(eval[string](b, "document.getElementById('head').innerText"), "Working"))

@@ -163,18 +163,18 @@ var scenarios = []scenario{
 	},
 	{
 		name: "has a check that does not end", agent: good, config: "[checks]\ncommands = [\"tail -f /dev/null\"]\ntimeout = \"1s\"\n",
-		code: loop.BrokenCheck.ExitCode(), status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 waiting for an answer", commits: 2,
+		code: loop.BrokenCheck.ExitCode(), status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 question", commits: 2,
 		stdout: []string{"Iteration 1: question a/01", `Task a/01 waits for an answer: The task is finished, but the check "tail -f /dev/null" took longer than 1s. Is the check right?`},
 		stderr: []string{`Error: no task can be checked: the check "tail -f /dev/null" took longer than 1s`},
 	},
 	{
 		name: "has a check that failed before", agent: good, config: "[checks]\ncommands = [\"ls $PWD/none\"]\n",
-		code: loop.BrokenCheck.ExitCode(), status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 waiting for an answer", commits: 3,
+		code: loop.BrokenCheck.ExitCode(), status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 question", commits: 3,
 		stdout: []string{"reopened a/01", "Checking whether it fails on commit "}, stderr: []string{"fails the same way on commit "},
 	},
 	{
 		name: "needs decisions", agent: `take; ralph task ask "$id" "Which?" --option x >&2`, code: loop.Questions.ExitCode(),
-		status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 waiting for an answer",
+		status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 question",
 		stdout: []string{"Iteration 1: question a/01 | ", "Task a/01 waits for an answer: Which?\n", "Iteration 2: question b/02 | "},
 		stderr: []string{"Error: only questions are left: a/01, b/02\n", `Hint: list them with "ralph task questions", and answer with "ralph task answer TASK ANSWER"`},
 	},
@@ -184,7 +184,7 @@ var scenarios = []scenario{
 		stdout: []string{"Iteration 1: done a/01 | "},
 	},
 	{
-		name: "works beside another loop that asks", args: "-n 1", code: loop.Questions.ExitCode(), status: "0 open, 0 active, 1 done, 0 blocked, 0 deleted, 1 waiting for an answer", commits: 1,
+		name: "works beside another loop that asks", args: "-n 1", code: loop.Questions.ExitCode(), status: "0 open, 0 active, 1 done, 0 blocked, 0 deleted, 1 question", commits: 1,
 		agent:  `take; commit; other="env -u RALPH_RUN_RECORD RALPH_AGENT_ID=other ralph task"; $other claim b/02 >&2; $other ask b/02 "Which?" >&2; finish`,
 		stdout: []string{"Iteration 1: done a/01 | "},
 	},

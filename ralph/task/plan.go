@@ -47,7 +47,7 @@ func planStatus(ctx context.Context, s *session, args []string) error {
 	}
 	s.printf("%d open, %d active, %d done, %d blocked, %d deleted", n.Open, n.Active, n.Done, n.Blocked, n.Deleted)
 	if n.Questions > 0 {
-		s.printf(", %d waiting for an answer", n.Questions)
+		s.printf(", %d question", n.Questions)
 	}
 	s.print("\n")
 	return nil

@@ -3,7 +3,7 @@
 const maxRuns = 5000;
 const maxTasks = 5000;
 
-export const statuses = [['open', 'Open'], ['active', 'In progress'], ['question', 'Question'], ['blocked', 'Blocked'], ['done', 'Done']];
+export const statuses = [['open', 'Open'], ['active', 'Active'], ['question', 'Question'], ['blocked', 'Blocked'], ['done', 'Done']];
 
 // emptyModel is a loop before its first event.
 export function emptyModel() {
