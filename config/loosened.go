@@ -26,8 +26,8 @@ func (s Settings) with(user []assigned) Config {
 	c, known := defaults(), schema().settings
 	for key, values := range s {
 		for _, v := range values {
-			if setting, is := known[key]; is {
-				_ = setting.set(&c, v, FromRepository) // another version may have written it
+			if k, is := known[key]; is {
+				_ = k.set(&c, v, FromRepository) // another version may have written it
 			}
 		}
 	}
