@@ -20,6 +20,8 @@ type Config struct {
 	// Checks are shell commands that have to pass before a finished task
 	// counts, in this order.
 	Checks []string
+	// Include are patterns, as in .gitignore, of ignored files that clones get, each once.
+	Include []string
 	// Agents are the agents that the configuration defines, by name.
 	Agents map[string]CustomAgent
 	// Prices are the user's own prices of models, by name.

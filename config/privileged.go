@@ -44,6 +44,8 @@ func isolationPrivileges(inForce Config) map[string]privilege {
 		keyAgent: {"runs an agent that can read the API keys of its model in a container", privilegedAgent},
 		keyPaths: {why: "sends your key with requests for this path of your custom endpoint"},
 		keyPass:  {why: "passes this environment variable to the agent"},
+		keyInclude: {why: "copies files that git ignores, and that match this pattern, to a clone in a sandbox"},
+
 		keyImage: {why: "runs the agent in an image that was not built on this machine"},
 		keyBase:  {why: "builds the agent image from this base image"},
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 
@@ -69,6 +70,7 @@ const (
 	keyBase      = "image.base"
 	keyNetwork   = "image.network"
 	keyPass      = "env.pass"
+	keyInclude   = "workspace.include"
 	keyTimeout   = "sandbox.resources.timeout_minutes"
 
 	// KeyCA is the key of the certificates that are trusted.
@@ -166,6 +168,7 @@ func mainSettings() []setting {
 			return err
 		}},
 		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
+		{key: keyInclude, form: names, set: addIncluded},
 		imageSetting(keyBase, "RALPH_BASE", "", func(c *Config) *string { return &c.Image.Base }, ImageChecker.Base),
 		stringSetting(keyNetwork, "RALPH_IMAGE_NETWORK", func(c *Config) *string { return &c.Image.Network }, among(BuildNetworkDefault, BuildNetworkNone)),
 		{key: keyCheckTimeout, form: stringForm, set: func(c *Config, v string, _ OriginKind) (err error) {
@@ -221,6 +224,17 @@ func addPassedName(c *Config, v string, from OriginKind) error {
 	}
 	if !slices.Contains(c.Env.Pass, v) {
 		c.Env.Pass = append(c.Env.Pass, v)
+	}
+	return nil
+}
+
+// addIncluded adds one pattern to workspace.include, once.
+func addIncluded(c *Config, v string, _ OriginKind) error {
+	if v == "" || strings.ContainsFunc(v, unicode.IsControl) {
+		return errors.New(`must be a pattern as in .gitignore, such as ".env.test"`)
+	}
+	if !slices.Contains(c.Include, v) {
+		c.Include = append(c.Include, v)
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ func TestPrivileged(t *testing.T) {
 	}{
 		{"nothing", "[sandbox]\ndriver = \"sbx\"\nresources.memory = \"1g\"\nimage = \"\"\n", "", nil, Overrides{}, ""},
 		{"everything, sorted, each once", repository, "", nil, Overrides{}, "env.pass=A env.pass=B image.base=b sandbox.image=i"},
+		{"ignored files", "workspace.include = [\".env.test\", \"x\"]", "workspace.include = [\"x\"]", nil, Overrides{}, "workspace.include=.env.test"},
 		{"the user says the same", repository, "sandbox.image = \"i\"\nimage.base = \"b\"\nenv.pass = [\"A\", \"B\"]", nil, Overrides{}, ""},
 		{"the user says some", repository, "env.pass = [\"A\"]", nil, Overrides{}, "env.pass=B image.base=b sandbox.image=i"},
 		{"the user says otherwise", repository, "sandbox.image = \"\"\nimage.base = \"other\"", nil, Overrides{}, "env.pass=A env.pass=B"},

@@ -132,6 +132,27 @@ func TestCloneHasAgentSettings(t *testing.T) {
 	})
 }
 
+// A clone gets the ignored files that the configuration names, and the user approves.
+func TestIgnoredFilesAreCopiedToAClone(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.ignore(t, ".env.test")
+		w.configure(t, "[workspace]\ninclude = [\".env.test\"]\n")
+		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `workspace.include = ".env.test"`))
+		w.ok(t, "trust", "--force")
+		res = w.ralph(t, "shell", "--", "true").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `Error: no ignored file in `+w.repo+` matches ".env.test"`))
+		assert.Equal(t, w.ok(t, "ls", "-q"), "", "nothing was made")
+
+		w.write(t, filepath.Join(w.repo, ".env.test"), "key=1\n")
+		res = w.ralph(t, "shell", "--", "cat", ".env.test").expect(t, 0)
+		assert.Equal(t, res.stdout, "key=1\n")
+		assert.Check(t, is.Contains(res.stderr, "Copied 1 file that git ignores to the sandbox: .env.test"))
+		res = w.ralph(t, "shell", "--", "true").expect(t, 0)
+		assert.Check(t, !strings.Contains(res.stderr, ".env.test"))
+	})
+}
+
 // What a shell leaves uncommitted is shown, and gets into the worktree on request only.
 func TestUncommittedChangesOfACloneAreApplied(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {

@@ -44,6 +44,7 @@ type Repo struct {
 	alternates []string // approved ones
 	clone      bool     // the sandbox has a clone of the worktree
 	changes    bool     // the user's uncommitted changes are sent too
+	include    []string // patterns of ignored files that are sent too
 	progress   Progress // of what is sent; nil for none
 	partSize   int64
 

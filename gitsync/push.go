@@ -82,6 +82,9 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 	if err := r.push(ctx, &st, sh, branch, wasDetached, res); err != nil {
 		return res, err
 	}
+	if err := r.sendIncluded(ctx, &st, sh, &res); err != nil {
+		return res, err
+	}
 	if r.changes {
 		err := r.sendChanges(ctx, &st, sh, &res)
 		return res, err
@@ -98,7 +101,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		return Result{}, false, err
 	}
 	defer unlock()
-	if !st.unchanged() || r.changes {
+	if !st.unchanged() || r.changes || r.lacksIncluded(&st) {
 		return Result{}, false, nil
 	}
 	nested, err := r.checkNested(&st)

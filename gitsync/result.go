@@ -31,6 +31,8 @@ type Result struct {
 	Uncommitted, Changed []string
 	// Sent are files with uncommitted changes of the user that a clone has got.
 	Sent []string
+	// Included are the ignored files that a clone has got.
+	Included []string
 	// Unsent are repositories in the working tree, which are not sent to a clone.
 	Unsent []string
 	// Repositories are directories of the working tree in which the command has created

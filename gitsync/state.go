@@ -44,6 +44,8 @@ type state struct {
 	Released bool `json:"released,omitempty"`
 	// Sent are the user's uncommitted changes that a clone has.
 	Sent []sent `json:"sent,omitempty"`
+	// Included are the patterns of the ignored files that a clone has got.
+	Included []string `json:"included,omitempty"`
 	// Applied are the [Edits] of a clone that the user's files have got last.
 	Applied string `json:"applied,omitempty"`
 	// Masked are the directories of the worktree that the sandbox does not see.

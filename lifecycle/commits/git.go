@@ -56,8 +56,14 @@ func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command 
 	return nil
 }
 
+// Brings is what a clone gets of the worktree besides commits.
+type Brings struct {
+	Changes bool     // the uncommitted changes
+	Ignored []string // the ignored files that match these patterns
+}
+
 // Open opens the private git directory of a container; nil if its spec has none.
-func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec, withChanges bool) (*Git, error) {
+func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec, brings Brings) (*Git, error) {
 	if at.Kind != config.DriverContainer {
 		return nil, nil
 	}
@@ -77,9 +83,14 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	}
 	repo = repo.WithAlternates(alternates)
 	if spec.Clone {
-		repo = repo.AsClone().WithProgress(progress(h, spec.Name))
-		if withChanges {
+		repo = repo.AsClone().Including(brings.Ignored).WithProgress(progress(h, spec.Name))
+		if brings.Changes {
 			repo = repo.WithChanges()
+		}
+		if !container.Known(h.StateDir, spec.Name) {
+			if err := repo.CheckIncluded(ctx); err != nil {
+				return nil, err
+			}
 		}
 	} else {
 		spec.Mounts, spec.Probe = nil, probe(wt.Root)
@@ -211,6 +222,9 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox, alone bool) error 
 	reportUncommitted(g.Host, sb, res.Uncommitted)
 	if n := len(res.Sent); n > 0 {
 		g.Host.Report(fmt.Sprintf("Sent your uncommitted changes in %s, which are left out of the sandbox's commits: %s", host.Count(n, "file"), host.Some(res.Sent)))
+	}
+	if n := len(res.Included); n > 0 {
+		g.Host.Report(fmt.Sprintf("Copied %s that git ignores to the sandbox: %s", host.Count(n, "file"), host.Some(res.Included)))
 	}
 	return recreateHint(sb, err)
 }

@@ -43,7 +43,8 @@ func (r Ready) watch(ctx context.Context, h host.Host) (report func(_ context.Co
 // prepare collects what the command needs besides the sandbox.
 func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 	spec := t.spec
-	if r.git, err = commits.Open(ctx, h, t.wt, t.Backend, t.scan, &spec, t.opts.WithChanges); err != nil {
+	brings := commits.Brings{Changes: t.opts.WithChanges, Ignored: t.cfg.Include}
+	if r.git, err = commits.Open(ctx, h, t.wt, t.Backend, t.scan, &spec, brings); err != nil {
 		return r, err
 	}
 	if r.signer, err = signs(ctx, h, t, r.git != nil, &spec); err != nil {

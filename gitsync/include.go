@@ -1,0 +1,129 @@
+package gitsync
+
+import (
+	"archive/tar"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+// Including returns the repository of a clone that gets, once, the ignored files of the worktree that
+// match patterns as in .gitignore.
+func (r *Repo) Including(patterns []string) *Repo {
+	with := *r
+	with.include = patterns
+	return &with
+}
+
+// includeScript writes files; its input is a tar archive.
+const includeScript = `tar -x -f -`
+
+// CheckIncluded returns an error for the first pattern that matches no ignored file.
+func (r *Repo) CheckIncluded(ctx context.Context) error {
+	for _, pattern := range r.include {
+		if paths, err := r.ignored(ctx, []string{pattern}); err != nil || len(paths) > 0 {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		return hint.Wrap(fmt.Errorf("no ignored file in %s matches %q", r.git.Root, pattern),
+			"create the file, or remove the pattern from workspace.include")
+	}
+	return nil
+}
+
+// ignored lists the ignored regular files of the worktree that match a pattern.
+func (r *Repo) ignored(ctx context.Context, patterns []string) ([]string, error) {
+	list := func(excludes ...string) ([]string, error) {
+		out, err := r.git.InWorktree(ctx, append([]string{"ls-files", "-z", "--others", "--ignored"}, excludes...)...)
+		if err != nil {
+			return nil, fmt.Errorf("listing ignored files in %s: %w", r.git.Root, err)
+		}
+		return strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 }), nil
+	}
+	var excludes []string
+	for _, p := range patterns {
+		excludes = append(excludes, "--exclude="+p)
+	}
+	matching, err := list(excludes...)
+	if err != nil || len(matching) == 0 {
+		return nil, err
+	}
+	ignored, err := list("--exclude-standard")
+	slices.Sort(ignored)
+	return slices.DeleteFunc(matching, func(path string) bool {
+		_, is := slices.BinarySearch(ignored, path)
+		info, err := os.Lstat(filepath.Join(r.git.Root, filepath.FromSlash(path)))
+		ours := strings.HasPrefix(path, ".ralph/") // a sandbox has its own
+		return !is || ours || err != nil || !info.Mode().IsRegular()
+	}), err
+}
+
+// lacksIncluded reports whether a clone has not got the files that are included now.
+func (r *Repo) lacksIncluded(st *state) bool { return r.clone && !slices.Equal(st.Included, r.include) }
+
+// sendIncluded copies the included files to a clone that has not got them.
+func (r *Repo) sendIncluded(ctx context.Context, st *state, sh Shell, res *Result) error {
+	if !r.lacksIncluded(st) {
+		return nil
+	}
+	if err := r.CheckIncluded(ctx); err != nil {
+		return err
+	}
+	paths, err := r.ignored(ctx, r.include)
+	if err != nil {
+		return err
+	}
+	if len(paths) > 0 {
+		from, to := io.Pipe()
+		go func() { to.CloseWithError(r.archive(to, paths)) }()
+		err = sh(ctx, includeScript, nil, from, io.Discard)
+		_ = from.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("copying ignored files to the sandbox %s: %w", r.name, err)
+	}
+	st.Included, res.Included = r.include, paths
+	return r.save(*st)
+}
+
+// archive writes a tar archive of regular files of the worktree.
+func (r *Repo) archive(w io.Writer, paths []string) error {
+	root, err := os.OpenRoot(r.git.Root)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	archive := tar.NewWriter(w)
+	for _, path := range paths {
+		if err := addFile(archive, root, path); err != nil {
+			return err
+		}
+	}
+	return archive.Close()
+}
+
+func addFile(archive *tar.Writer, root *os.Root, path string) error {
+	f, err := root.Open(filepath.FromSlash(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Name: path, Mode: int64(info.Mode().Perm()), Size: info.Size(), ModTime: info.ModTime()}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = io.CopyN(archive, f, info.Size())
+	return err
+}

@@ -1,0 +1,56 @@
+package gitsync
+
+import (
+	"os"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
+)
+
+// A clone gets ignored files once: what the agent makes of them stays.
+func TestIncludedFilesAreCopiedOnce(t *testing.T) {
+	t.Parallel()
+	c := newClone(t, newRepo(t))
+	c.write(".gitignore", ".env*\nconfig/\n")
+	c.git("add", ".gitignore")
+	c.git("commit", "-qm", "ignore")
+	c.write(".env.test", "key=1\n")
+	c.write(".env.local", "not included\n")
+	c.write("config/a \"b\"", "x\n")
+	c.write(".ralph/.gitignore", "*\n")
+	c.write("mine.env", "not ignored\n")
+	assert.NilError(t, os.Chmod(c.root+"/.env.test", 0o750))
+	assert.NilError(t, os.Symlink("/etc/passwd", c.root+"/config/link"))
+	var err error
+	for _, nothing := range []string{"*.env", ".gitignore", "/config/link"} {
+		c.repo = c.repo.Including([]string{".env.test", nothing})
+		_, err = c.repo.Push(t.Context(), c.sh)
+		assert.ErrorContains(t, err, "no ignored file in "+c.root+" matches \""+nothing+"\"")
+	}
+	assert.Check(t, is.Contains(hint.Of(err)[0], "workspace.include"))
+
+	c.repo = c.repo.Including([]string{".env.test", "/config/*"})
+	res, err := c.repo.Push(t.Context(), c.sh)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, res.Included, []string{".env.test", `config/a "b"`})
+	assert.Equal(t, c.inSandbox(`cat .env.test config/*; stat -c %a .env.test; ls -A | grep env; ls config`), "key=1\nx\n750\n.env.test\na \"b\"")
+	assert.Equal(t, c.inSandbox("git status --porcelain"), "")
+
+	c.inSandbox("echo agent > .env.test")
+	c.write(".env.test", "key=2\n")
+	res, err = c.repo.Push(t.Context(), c.sh)
+	assert.NilError(t, err)
+	assert.Equal(t, len(res.Included), 0)
+	assert.Equal(t, c.inSandbox("cat .env.test"), "agent")
+
+	// Another list is copied.
+	c.repo = c.repo.Including([]string{".env.local"})
+	_, done, err := c.repo.PushUnchanged(t.Context(), c.sh)
+	assert.NilError(t, err)
+	assert.Check(t, !done)
+	c.push()
+	assert.Equal(t, c.inSandbox("cat .env.test .env.local"), "agent\nnot included")
+}
