@@ -41,9 +41,9 @@ func privileges(inForce Config) map[string]privilege {
 func isolationPrivileges(inForce Config) map[string]privilege {
 	is := func(one string) func(string) bool { return func(v string) bool { return v == one } }
 	return map[string]privilege{
-		keyAgent: {"runs an agent that can read the API keys of its model in a container", privilegedAgent},
-		keyPaths: {why: "sends your key with requests for this path of your custom endpoint"},
-		keyPass:  {why: "passes this environment variable to the agent"},
+		keyAgent:   {"runs an agent that can read the API keys of its model in a container", privilegedAgent},
+		keyPaths:   {why: "sends your key with requests for this path of your custom endpoint"},
+		keyPass:    {why: "passes this environment variable to the agent"},
 		keyInclude: {why: "copies files that git ignores, and that match this pattern, to a clone in a sandbox"},
 
 		keyImage: {why: "runs the agent in an image that was not built on this machine"},

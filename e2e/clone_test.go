@@ -150,6 +150,14 @@ func TestIgnoredFilesAreCopiedToAClone(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Copied 1 file that git ignores to the sandbox: .env.test"))
 		res = w.ralph(t, "shell", "--", "true").expect(t, 0)
 		assert.Check(t, !strings.Contains(res.stderr, ".env.test"))
+
+		w.ignore(t, ".env.*")
+		w.write(t, filepath.Join(w.repo, ".env.local"), "key=2\n")
+		w.write(t, filepath.Join(w.repo, ".worktreeinclude"), ".env.local\nmissing\n")
+		res = w.ralph(t, "shell", "--", "true").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, ".worktreeinclude"))
+		w.ok(t, "trust", "--force")
+		assert.Equal(t, w.ok(t, "shell", "--", "cat", ".env.local"), "key=2\n")
 	})
 }
 

@@ -45,6 +45,7 @@ type Repo struct {
 	clone      bool     // the sandbox has a clone of the worktree
 	changes    bool     // the user's uncommitted changes are sent too
 	include    []string // patterns of ignored files that are sent too
+	required   []string // those of include that have to match
 	progress   Progress // of what is sent; nil for none
 	partSize   int64
 

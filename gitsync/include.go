@@ -9,24 +9,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Including returns the repository of a clone that gets, once, the ignored files of the worktree that
-// match patterns as in .gitignore.
-func (r *Repo) Including(patterns []string) *Repo {
+// match patterns as in .gitignore: each of required has to match some.
+func (r *Repo) Including(required, others []string) *Repo {
 	with := *r
-	with.include = patterns
+	with.required, with.include = required, slices.Concat(required, others)
 	return &with
 }
 
 // includeScript writes files; its input is a tar archive.
 const includeScript = `tar -x -f -`
 
-// CheckIncluded returns an error for the first pattern that matches no ignored file.
+// CheckIncluded returns an error for the first required pattern that matches no ignored file.
 func (r *Repo) CheckIncluded(ctx context.Context) error {
-	for _, pattern := range r.include {
+	for _, pattern := range r.required {
 		if paths, err := r.ignored(ctx, []string{pattern}); err != nil || len(paths) > 0 {
 			if err != nil {
 				return err
@@ -111,12 +112,15 @@ func (r *Repo) archive(w io.Writer, paths []string) error {
 }
 
 func addFile(archive *tar.Writer, root *os.Root, path string) error {
-	f, err := root.Open(filepath.FromSlash(path))
+	f, err := root.OpenFile(filepath.FromSlash(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be a pipe by now
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file any more", path)
+	}
 	if err != nil {
 		return err
 	}

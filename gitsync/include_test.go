@@ -10,7 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// A clone gets ignored files once: what the agent makes of them stays.
+// A clone gets ignored files once: what the agent makes of them stays until the list changes.
 func TestIncludedFilesAreCopiedOnce(t *testing.T) {
 	t.Parallel()
 	c := newClone(t, newRepo(t))
@@ -26,13 +26,13 @@ func TestIncludedFilesAreCopiedOnce(t *testing.T) {
 	assert.NilError(t, os.Symlink("/etc/passwd", c.root+"/config/link"))
 	var err error
 	for _, nothing := range []string{"*.env", ".gitignore", "/config/link"} {
-		c.repo = c.repo.Including([]string{".env.test", nothing})
+		c.repo = c.repo.Including([]string{".env.test", nothing}, nil)
 		_, err = c.repo.Push(t.Context(), c.sh)
 		assert.ErrorContains(t, err, "no ignored file in "+c.root+" matches \""+nothing+"\"")
 	}
 	assert.Check(t, is.Contains(hint.Of(err)[0], "workspace.include"))
 
-	c.repo = c.repo.Including([]string{".env.test", "/config/*"})
+	c.repo = c.repo.Including([]string{".env.test", "/config/*"}, nil)
 	res, err := c.repo.Push(t.Context(), c.sh)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, res.Included, []string{".env.test", `config/a "b"`})
@@ -46,11 +46,11 @@ func TestIncludedFilesAreCopiedOnce(t *testing.T) {
 	assert.Equal(t, len(res.Included), 0)
 	assert.Equal(t, c.inSandbox("cat .env.test"), "agent")
 
-	// Another list is copied.
-	c.repo = c.repo.Including([]string{".env.local"})
+	// All files of another list are copied.
+	c.repo = c.repo.Including([]string{".env.test"}, []string{".env.l*", "missing"})
 	_, done, err := c.repo.PushUnchanged(t.Context(), c.sh)
 	assert.NilError(t, err)
 	assert.Check(t, !done)
 	c.push()
-	assert.Equal(t, c.inSandbox("cat .env.test .env.local"), "agent\nnot included")
+	assert.Equal(t, c.inSandbox("cat .env.test .env.local"), "key=2\nnot included")
 }

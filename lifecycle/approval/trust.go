@@ -106,7 +106,7 @@ func pending(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]pendingAp
 	return appendPending(all, store, build)
 }
 
-// pendingOfRepository lists unapproved nesting and alternates.
+// pendingOfRepository lists unapproved nesting, alternates and lists of ignored files.
 func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree) (all []pendingApproval, err error) {
 	if wt.CommonDir == "" {
 		return nil, nil
@@ -119,7 +119,11 @@ func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrep
 	if err != nil {
 		alternates = approval{} // creating a container reports the error; nothing else mounts them
 	}
-	for _, a := range []approval{nested, alternates} {
+	includes, _, err := includesApproval(wt)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range []approval{nested, alternates, includes} {
 		if a.digest == "" {
 			continue
 		}

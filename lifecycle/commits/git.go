@@ -83,7 +83,11 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	}
 	repo = repo.WithAlternates(alternates)
 	if spec.Clone {
-		repo = repo.AsClone().Including(brings.Ignored).WithProgress(progress(h, spec.Name))
+		listed, err := approval.ApproveIncludes(ctx, h, wt)
+		if err != nil {
+			return nil, err
+		}
+		repo = repo.AsClone().Including(brings.Ignored, listed).WithProgress(progress(h, spec.Name))
 		if brings.Changes {
 			repo = repo.WithChanges()
 		}
