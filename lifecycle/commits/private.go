@@ -166,7 +166,7 @@ func Save(h host.Host, at host.Backend, i *Scan, wt gitrepo.Worktree) func(conte
 			return hint.Wrap(fmt.Errorf("%w: %w", lost, err), "%s", DiscardHint(sb.Name))
 		}
 		var out bytes.Buffer
-		switch err := lifecycle.RunService(ctx, driver, sb, nil, &out, "git", "status", "--porcelain"); {
+		switch err := lifecycle.RunService(ctx, driver, sb, nil, &lifecycle.Limited{To: &out, Left: 4096}, "git", "status", "--porcelain"); {
 		case errors.Is(err, lifecycle.ErrNotPrepared):
 			return nil // nothing has ever run in it
 		case err != nil:

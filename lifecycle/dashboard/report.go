@@ -26,6 +26,8 @@ type ReportOptions struct {
 const (
 	// maxReport bounds the events, outputs and diffs in a report, in bytes of JSON.
 	maxReport = 16 << 20
+	// maxReportRuns bounds the runs with output and a diff, of all loops.
+	maxReportRuns = 1000
 	// maxReportOutput bounds the output of a run in a report, in bytes.
 	maxReportOutput = 64 << 10
 )
@@ -59,7 +61,7 @@ func (s *source) writeReport(ctx context.Context, file string) error {
 		s.host.Report("Warning: " + text)
 	}
 	data := reportData{State: state, Loops: map[string]reportLoop{}}
-	left := budget(maxReport)
+	left := room{budget(maxReport), maxReportRuns}
 	for _, w := range state.Worktrees {
 		for _, l := range w.Loops {
 			found, err := s.report(ctx, l.Key, &left)
@@ -82,6 +84,12 @@ func (s *source) writeReport(ctx context.Context, file string) error {
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
+}
+
+// room is what is left for loops in a report.
+type room struct {
+	budget
+	runs int
 }
 
 // budget is how many bytes are left.
@@ -115,7 +123,7 @@ func writeFile(h host.Host, file string, content []byte) error {
 }
 
 // report reads a loop. It includes events, outputs and diffs while there is room, from the last run on.
-func (s *source) report(ctx context.Context, key string, left *budget) (reportLoop, error) {
+func (s *source) report(ctx context.Context, key string, left *room) (reportLoop, error) {
 	l, err := s.open(ctx, key)
 	if err != nil {
 		return reportLoop{}, err
@@ -126,12 +134,13 @@ func (s *source) report(ctx context.Context, key string, left *budget) (reportLo
 	if r.Backlog, fits = left.encode(s.backlogOf(l)); !fits {
 		r.Backlog, _ = left.encode(backlog{Error: "The report has no room for the backlog."})
 	}
-	events, err := s.reportEvents(l, &r, left)
+	events, err := s.reportEvents(l, &r, &left.budget)
 	if err != nil {
 		return r, err
 	}
 	for _, n := range watch.Runs(events) {
-		if r.Omitted {
+		if left.runs--; r.Omitted || left.runs < 0 {
+			r.Omitted = true
 			break
 		}
 		out, err := outputOf(l, n, maxReportOutput)

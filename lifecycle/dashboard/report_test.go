@@ -2,6 +2,11 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,4 +48,36 @@ func TestReportIsBounded(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Check(t, cut && len(events) < 16+60, "%v, %d", cut, len(events))
 	assert.Check(t, is.DeepEqual(watch.Runs(events)[0], 60))
+}
+
+// Outputs that take no space on a disk are terabytes to read.
+func TestSparseOutputsAreNotRead(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	l := d.newLog("main", time.Now().Add(-time.Hour))
+	for n := range 4 * maxReportRuns {
+		l.emit(0, &runlog.RunStart{N: n + 1})
+	}
+	l.save(runlog.Now{})
+	reader, err := watch.Worktree{Root: d.root}.Open(watch.Loop{ID: l.loop.ID})
+	assert.NilError(t, err)
+	defer reader.Close()
+	for n := range 4 * maxReportRuns {
+		f, err := os.Create(filepath.Join(d.root, reader.Dir(), fmt.Sprintf("%d.log", n+1)))
+		assert.NilError(t, err)
+		assert.NilError(t, f.Truncate(1<<40))
+		assert.NilError(t, f.Close())
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out bytes.Buffer
+	d.host.Stdout, d.host.Stderr = &out, io.Discard
+	assert.NilError(t, Report(ctx, d.host, ReportOptions{File: "-"}))
+	assert.Check(t, is.Contains(out.String(), `"omitted":true`))
+	events, _, err := reader.NewestEvents(maxEvents)
+	assert.NilError(t, err)
+	found, err := reader.Search(ctx, "text", watch.Runs(events), 10)
+	assert.NilError(t, err)
+	assert.Check(t, is.Len(found, 0))
+	assert.NilError(t, ctx.Err())
 }

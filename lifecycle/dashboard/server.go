@@ -223,6 +223,6 @@ func (h *handler) search(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := l.Search(text, watch.Runs(events), maxMatches)
+	found, err := l.Search(r.Context(), text, watch.Runs(events), maxMatches)
 	return append([]watch.Match{}, found...), err // "null" is no list
 }

@@ -40,11 +40,14 @@ func RestoreBacklog(ctx context.Context, h host.Host, opts Options, name string)
 	return Run(ctx, h, opts)
 }
 
+// taskOutputMax bounds what is read of a task command, in bytes: an agent writes the tasks.
+const taskOutputMax = 16 << 20
+
 // TaskOutput runs a task command in the sandbox of the current scope, without a terminal,
-// and returns what it prints on standard output. The input may be nil.
+// and returns the beginning of what it prints on standard output. The input may be nil.
 func TaskOutput(ctx context.Context, h host.Host, opts Options, input io.Reader, args ...string) (out []byte, code int, err error) {
 	var b bytes.Buffer
-	h.Stdin, h.Terminal, h.Stdout = input, nil, &b
+	h.Stdin, h.Terminal, h.Stdout = input, nil, &lifecycle.Limited{To: &b, Left: taskOutputMax}
 	opts.Command, opts.Args = host.TaskCommand, args
 	code, err = Run(ctx, h, opts)
 	return b.Bytes(), code, err

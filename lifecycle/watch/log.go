@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,9 @@ func OutputOf(n int) *Output { return &Output{run: n} }
 // Next returns new output without control sequences: at most its last limit bytes, from the start
 // of a line. A run without output has none.
 func (o *Output) Next(l Log, limit int) (text string, skipped bool, err error) {
-	tail := &tail{limit: limit}
+	start := l.Last(runlog.Rendered, o.run, o.offset, int64(limit))
+	tail := &tail{limit: limit, skipped: start > o.offset}
+	o.offset = start
 	o.offset, err = l.CopyRun(tail, runlog.Rendered, o.run, o.offset)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", false, err
@@ -108,15 +111,21 @@ type Match struct {
 	Text string `json:"text"`
 }
 
-// Search returns up to limit lines that contain a text, regardless of case, in the output of runs.
-func (l Log) Search(text string, runs []int, limit int) (found []Match, err error) {
+// maxSearch bounds how much output is searched, in bytes.
+const maxSearch = 256 << 20
+
+// Search returns up to limit lines that contain a text, regardless of case, in the output of runs, as far
+// as it is searched.
+func (l Log) Search(ctx context.Context, text string, runs []int, limit int) (found []Match, err error) {
 	text = strings.ToLower(text)
+	left := int64(maxSearch)
 	for _, n := range runs {
-		if len(found) == limit {
+		if len(found) == limit || left <= 0 || ctx.Err() != nil {
 			break
 		}
 		s := &lineSearch{run: n, text: text, limit: limit - len(found)}
-		_, err := l.CopyRun(s, runlog.Rendered, n, 0)
+		read, err := l.CopyRun(s, runlog.Rendered, n, 0)
+		left -= read
 		s.end()
 		if found = append(found, s.found...); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, io.ErrShortWrite) {
 			return found, err

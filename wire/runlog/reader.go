@@ -234,6 +234,15 @@ func (r *Reader) CopyRun(w io.Writer, kind Kind, n int, offset int64) (int64, er
 	return end, err
 }
 
+// Last returns the offset of the last limit bytes of the output of run n, but at least offset.
+func (r *Reader) Last(kind Kind, n int, offset, limit int64) int64 {
+	info, err := r.dir.Lstat(strconv.Itoa(n) + string(kind))
+	if err != nil {
+		return offset
+	}
+	return max(offset, min(info.Size(), maxRun)-limit)
+}
+
 func (r *Reader) copyRun(w io.Writer, kind Kind, n int, offset int64) (int64, error) {
 	f, err := OpenFile(r.dir, strconv.Itoa(n)+string(kind))
 	if err != nil {
