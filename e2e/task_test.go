@@ -65,6 +65,8 @@ func TestQuestionsOfStoppedSandboxesAreListed(t *testing.T) {
 			}
 			return nil
 		})
+		assert.Check(t, is.Contains(w.ok(t, "questions"), "a: A\n  Why?\n"))
+		assert.Equal(t, w.status(t).State, "stopped", "it was not started")
 	})
 }
 

@@ -44,7 +44,7 @@ sandbox that is not running are read from the latest copy of its backlog.`,
 				}
 				return printSandboxQuestions(d.cli.Out(), format, list)
 			}
-			list, err := d.questions(cmd, h)
+			list, err := d.openQuestions(cmd, h)
 			if err != nil {
 				return err
 			}
@@ -56,6 +56,19 @@ sandbox that is not running are read from the latest copy of its backlog.`,
 	flags.StringVar(&format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
+}
+
+// openQuestions returns the open questions of this branch, without starting its sandbox.
+func (d dispatcher) openQuestions(cmd *cobra.Command, h host.Host) ([]taskjson.OpenQuestion, error) {
+	worktree, err := d.options.worktree.wanted()
+	if err != nil {
+		return nil, err
+	}
+	open, running, err := manage.StoppedQuestions(cmd.Context(), h, worktree)
+	if err != nil || !running {
+		return append([]taskjson.OpenQuestion{}, open...), err
+	}
+	return d.questions(cmd, h)
 }
 
 // questions asks the sandbox of this branch for its open questions.

@@ -11,6 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -115,19 +116,20 @@ func TestEmptyAndDamagedCopiesAreNotCounted(t *testing.T) {
 // An agent can write what is copied.
 func TestQuestionsOfTheNewestCopy(t *testing.T) {
 	b := Backlog{Host: host.Host{StateDir: t.TempDir()}, Sandbox: "box"}
-	open, err := b.Questions()
+	open, err := b.Questions(gitrepo.Scope{Repo: "a/b", Branch: "x"})
 	assert.NilError(t, err)
 	assert.Equal(t, len(open), 0)
 	for n, content := range []string{
-		`{"tasks":[{"id":"1","slug":"old","status":"question","questions":"[{\"question\":\"Which?\"}]"}]}`,
-		`{"tasks":[{"id":"1","slug":"a","title":"A","status":"question","questions":"[{\"question\":\"x\",\"answer\":\"y\"},{\"question\":\"Which?\",\"default_at\":\"2031-02-03T04:00:00Z\"}]"},
-			{"id":"2","slug":"b","status":"open","questions":"[{\"question\":\"x\"}]"},
-			{"id":"3","slug":"c","status":"question","questions":"[]"},{"id":"4","slug":"d","status":"question","questions":"{"},{"id":"5","slug":"e","status":"question"}]}`,
+		`{"tasks":[{"id":"1","scope_repo":"a/b","scope_branch":"x","slug":"old","status":"question","questions":"[{\"question\":\"Which?\"}]"}]}`,
+		`{"tasks":[{"id":"1","scope_repo":"a/b","scope_branch":"x","slug":"a","title":"A","status":"question","questions":"[{\"question\":\"x\",\"answer\":\"y\"},{\"question\":\"Which?\",\"default_at\":\"2031-02-03T04:00:00Z\"}]"},
+			{"id":"2","scope_repo":"a/b","scope_branch":"x","slug":"b","status":"open","questions":"[{\"question\":\"x\"}]"},
+			{"id":"6","scope_repo":"a/b","scope_branch":"other","slug":"f","status":"question","questions":"[{\"question\":\"Which?\"}]"},
+			{"id":"3","scope_repo":"a/b","scope_branch":"x","slug":"c","status":"question","questions":"[]"},{"id":"4","scope_repo":"a/b","scope_branch":"x","slug":"d","status":"question","questions":"{"},{"id":"5","scope_repo":"a/b","scope_branch":"x","slug":"e","status":"question"}]}`,
 	} {
 		_, err := b.save([]byte(content), time.Date(2026, 1, 2, 3, 4, n, 0, time.UTC), "")
 		assert.NilError(t, err)
 	}
-	open, err = b.Questions()
+	open, err = b.Questions(gitrepo.Scope{Repo: "a/b", Branch: "x"})
 	assert.NilError(t, err)
 	assert.DeepEqual(t, open, []taskjson.OpenQuestion{
 		{ID: "a", Title: "A", Question: taskjson.Question{Text: "Which?", DefaultAt: time.Date(2031, 2, 3, 4, 0, 0, 0, time.UTC)}},

@@ -54,9 +54,20 @@ func Questions(ctx context.Context, h host.Host) ([]SandboxQuestion, error) {
 	return slices.Concat(found...), ctx.Err()
 }
 
+// StoppedQuestions returns the questions without an answer of the sandbox of a worktree, nil for the
+// current one, unless it is running: it has to be asked then.
+func StoppedQuestions(ctx context.Context, h host.Host, worktree *host.Worktree) (open []taskjson.OpenQuestion, running bool, err error) {
+	s, err := located(ctx, h, worktree)
+	if err != nil || s.Sandbox.State == lifecycle.Running {
+		return nil, true, err
+	}
+	open, err = questionsOf(ctx, h, s)
+	return open, false, err
+}
+
 func questionsOf(ctx context.Context, h host.Host, l host.Located) ([]taskjson.OpenQuestion, error) {
 	if l.Sandbox.State != lifecycle.Running {
-		return backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}.Questions()
+		return backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}.Questions(l.Sandbox.Scope)
 	}
 	return readTasks[taskjson.OpenQuestion](ctx, l, "questions")
 }

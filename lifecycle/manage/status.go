@@ -68,39 +68,11 @@ var expected = []string{"max_iterations", "max_duration", "max_cost_usd", "max_t
 // Without a sandbox, its state is [lifecycle.NotFound]; the last loop can be known nevertheless.
 // With fetch, commits of a loop whose command on this machine is gone are fetched first.
 func Status(ctx context.Context, h host.Host, worktree *host.Worktree, fetch bool) (SandboxStatus, error) {
-	h, found, err := h.Existing(ctx, worktree)
-	if err == nil && !found {
-		err = hint.Wrap(fmt.Errorf("no worktree %q", worktree.Name), "list them with %q", "docker ralph worktree ls")
-	}
+	l, err := located(ctx, h, worktree)
 	if err != nil {
 		return SandboxStatus{}, err
 	}
-	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
-	if err != nil {
-		return SandboxStatus{}, err
-	}
-	name, err := h.SandboxName(wt)
-	if err != nil {
-		return SandboxStatus{}, err
-	}
-	records, err := h.RecordsIn(wt)
-	if err != nil {
-		return SandboxStatus{}, err
-	}
-	for _, r := range records {
-		if r.Live && r.Sandbox != name {
-			name = r.Sandbox
-		}
-	}
-	l, err := h.Locate(ctx, name)
-	if err != nil {
-		return SandboxStatus{}, err
-	}
-	if l.Sandbox.State == lifecycle.NotFound {
-		l.Sandbox = lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: wt.Scope, Root: wt.Root}
-		l.Backend.Kind, l.Backend.Engine = "", host.Engine{}
-	}
-	if fetch && commits.WasLeft(h, name) {
+	if fetch && commits.WasLeft(h, l.Sandbox.Name) {
 		err := syncLogs(ctx, h, l)
 		if err == nil {
 			err = commits.FetchLeft(ctx, h, l)
@@ -110,6 +82,43 @@ func Status(ctx context.Context, h host.Host, worktree *host.Worktree, fetch boo
 		}
 	}
 	return describe(ctx, h, l, true), ctx.Err()
+}
+
+// located finds the sandbox of a worktree, nil for the current one, or an ephemeral one of it that is in use.
+func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.Located, err error) {
+	h, found, err := h.Existing(ctx, worktree)
+	if err == nil && !found {
+		err = hint.Wrap(fmt.Errorf("no worktree %q", worktree.Name), "list them with %q", "docker ralph worktree ls")
+	}
+	if err != nil {
+		return l, err
+	}
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	if err != nil {
+		return l, err
+	}
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return l, err
+	}
+	records, err := h.RecordsIn(wt)
+	if err != nil {
+		return l, err
+	}
+	for _, r := range records {
+		if r.Live && r.Sandbox != name {
+			name = r.Sandbox
+		}
+	}
+	l, err = h.Locate(ctx, name)
+	if err != nil {
+		return l, err
+	}
+	if l.Sandbox.State == lifecycle.NotFound {
+		l.Sandbox = lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: wt.Scope, Root: wt.Root}
+		l.Backend.Kind, l.Backend.Engine = "", host.Engine{}
+	}
+	return l, nil
 }
 
 // describe describes a sandbox. What cannot be found out is a warning.
