@@ -50,6 +50,8 @@ func looksLikeKey(content []byte) bool {
 var (
 	// secretValue is a value by the name of a secret in a script or a text.
 	secretValue = lazyregexp.New(`(?i)([\w-]*` + secretWord + `[\w-]*)["'\x60]?\s*[:=]\s*["'\x60]?((bearer|basic)\s+)?([A-Za-z0-9][A-Za-z0-9+/_=!@#%^&*-]{9,})(["'\x60\s;),]|$)`)
+	// secretFlag is a value after a flag with the name of a secret, or the password of curl.
+	secretFlag = lazyregexp.New(`(?i)(--[\w-]*` + secretWord + `[\w-]*\s+|(\s-u|--user)[\s=]+["']?[^\s:"']+:)["']?([A-Za-z0-9][A-Za-z0-9+/_=!@#%^&*-]{7,})`)
 	// identifier is a name in a program, which can have digits.
 	identifier = lazyregexp.New(`^[A-Za-z]+[0-9]?([_-][A-Za-z]*[0-9]{0,2})*$`)
 )
@@ -58,15 +60,25 @@ var (
 // neither a word nor the name of a variable.
 func assignsSecret(content []byte) bool {
 	words := []string{"key", "token", "secret", "passw", "passphrase", "authorization", "credential", "bearer", "cookie"}
+	literal := func(value []byte) bool {
+		mixed := bytes.ContainsAny(value, "0123456789") && bytes.ContainsFunc(value, unicode.IsLetter)
+		return mixed && !identifier().Match(value)
+	}
 	for line := range bytes.Lines(content) {
+		if bytes.Contains(line, []byte("-u")) || bytes.Contains(line, []byte("--")) {
+			for _, found := range secretFlag().FindAllSubmatch(line, -1) {
+				if literal(found[len(found)-1]) && !naming().Match(bytes.TrimSpace(found[1])) {
+					return true
+				}
+			}
+		}
 		lower := bytes.ToLower(line) // searching for words first is much faster
 		if !slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(lower, []byte(word)) }) {
 			continue
 		}
 		for _, found := range secretValue().FindAllSubmatch(line, -1) {
 			name, value := found[1], found[6]
-			mixed := bytes.ContainsAny(value, "0123456789") && bytes.ContainsFunc(value, unicode.IsLetter)
-			if mixed && !naming().Match(name) && !identifier().Match(value) {
+			if literal(value) && !naming().Match(name) {
 				return true
 			}
 		}
