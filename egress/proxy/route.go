@@ -37,7 +37,7 @@ var (
 	accountHeaders = []string{"Openai-Organization", "Openai-Project", "Anthropic-Organization-Id", "Anthropic-Workspace-Id", "Chatgpt-Account-Id", "X-Goog-User-Project"}
 	rewriteHeaders = []string{
 		"X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Forwarded-Uri", "X-Forwarded-Path", "X-Forwarded-Prefix",
-		"X-Http-Method", "X-Http-Method-Override", "X-Method-Override",
+		"X-Envoy-Original-Path", "X-Forwarded-Host", "X-Forwarded-Method", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override",
 	}
 	keyQueries = []string{"key", "api_key", "api-key", "access_token"}
 )
@@ -168,6 +168,9 @@ func (r *route) locate(path string, req *http.Request) (*url.URL, error) {
 	}
 	if !r.has(req.Method, plain) {
 		return nil, errors.New("the route does not allow this request")
+	}
+	if len(r.requests) > 0 && len(r.paths) == 0 {
+		path = (&url.URL{Path: plain}).EscapedPath() // what is sent is what was compared
 	}
 	if len(r.git) > 0 && (strings.Contains(strings.ToLower(path), "%2f") || !asksGit(r.git, req.Method, plain, req.URL.Query())) {
 		return nil, fmt.Errorf("the route is for %s only", strings.Join(r.git, " and "))

@@ -33,6 +33,7 @@ func withRoutes(c *Config) {
 			Prefix: "/exact", Target: "https://allowed.example", Requests: []string{"POST /v1/messages", "GET /v1/models", "GET /v1/models/*"}, Paths: []string{"/v1/extra"},
 			Headers: map[string]egress.Secret{"Authorization": "Bearer " + key},
 		},
+		{Prefix: "/only", Target: "https://allowed.example", Requests: []string{"POST /v1/messages", "GET /v1/models/*"}, Headers: map[string]egress.Secret{"Authorization": key}},
 		{Prefix: "/own", Target: "http://allowed.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": key}},
 		{Prefix: "/gone", Target: "http://gone.example", Own: true, Headers: map[string]egress.Secret{"X-Api-Key": key}},
 		{Prefix: "/refused", Target: "https://blocked.example", Headers: map[string]egress.Secret{"Authorization": key}},
@@ -98,11 +99,18 @@ func TestRoutesAddTheKey(t *testing.T) {
 		"POST /v1/messages/batches": 403, "GET /v1/messages/batches": 403, "POST /v1/messages/batches/x/cancel": 403, "POST /v1/messages%2fbatches": 403,
 		"POST /v1/messages/": 403, "POST /v1//messages": 403, "GET /v1/messages": 403, "DELETE /v1/models/x": 403, "POST /v1/models": 403,
 		"GET /v1/models/a/b": 403, "GET /v1/models/a%2fb": 403, "GET /v1/models/": 403, "HEAD /v1/models": 403, "GET /v1/files": 403,
+		"POST /V1/messages": 403, "POST /v1/messages;x": 403, "POST /v1/messages/..%2fmessages": 403,
 	} {
 		method, path, _ := strings.Cut(send, " ")
 		status, _ := request(t, method, "/exact"+path, nil)
 		assert.Check(t, cmp.Equal(status, want), send)
 	}
+	t.Run("path that was compared", func(t *testing.T) {
+		_, body := request(t, "POST", "/only/v1%2f%6dessages", nil)
+		assert.Assert(t, cmp.Contains(body, "POST /v1/messages host=allowed.example"))
+		_, body = request(t, "GET", "/only/v1/models/a%20b", nil)
+		assert.Assert(t, cmp.Contains(body, "GET /v1/models/a%20b host=allowed.example"))
+	})
 	t.Run("headers that rewrite the request", func(t *testing.T) {
 		sent := " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTrailer: X-Api-Key, X-Other\r\nX-Kept_Here: kept\r\n"
 		for _, name := range []string{
