@@ -8,6 +8,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Kind is a reason why the user's branch is not fast-forwarded.
@@ -105,7 +106,11 @@ type advice struct {
 // git records a command and returns it quoted.
 func (a *advice) git(args ...string) string {
 	a.commands = append(a.commands, args)
-	return `"git ` + strings.Join(args, " ") + `"`
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = termsafe.Word(arg)
+	}
+	return `"git ` + strings.Join(words, " ") + `"`
 }
 
 // reset is the hint to accept a commit of the sandbox as it is.

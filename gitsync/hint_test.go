@@ -286,4 +286,6 @@ func TestNamesInNotesAreOneLine(t *testing.T) {
 	for _, note := range res.Notes() {
 		assert.Check(t, !strings.ContainsAny(note, "\r\n\x1b"), "%q", note)
 	}
+	c := &Conflict{Kind: stagedClash, Detail: "a; touch x\n\x1b[2Kb"}
+	assert.Check(t, !strings.ContainsAny(c.Error()+c.Hint(), "\r\n\x1b"), "%q", c.Hint())
 }

@@ -1,6 +1,8 @@
 package termsafe
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -16,5 +18,16 @@ func TestName(t *testing.T) {
 		"\xff":                `"\xff"`,
 	} {
 		assert.Equal(t, Name(name), want)
+	}
+}
+
+// A shell reads each word as the name.
+func TestWord(t *testing.T) {
+	for _, name := range []string{"a/b.txt", "a b", "it's", "a;touch x", "$(touch x)", "`x`", "a\nb'\"\\", "\x1b[2K", "é", "", "HEAD...x^"} {
+		word := Word(name)
+		assert.Check(t, !strings.ContainsAny(word, "\r\n\x1b"), "%q", word)
+		out, err := exec.Command("bash", "-c", "printf %s "+word).Output()
+		assert.NilError(t, err, word)
+		assert.Check(t, string(out) == name, "%q: %q", name, out)
 	}
 }
