@@ -85,15 +85,22 @@ func (m *merger) requireCommands() {
 
 // setChecks replaces the checks.
 func (c *Config) setChecks(v string) (err error) {
-	if c.Checks, err = decodeStrings(v); err != nil {
-		return err
+	c.Checks, err = decodeCommands(v)
+	return err
+}
+
+// decodeCommands decodes a list of shell commands.
+func decodeCommands(v string) ([]string, error) {
+	commands, err := decodeStrings(v)
+	if err != nil {
+		return nil, err
 	}
-	for _, command := range c.Checks {
+	for _, command := range commands {
 		if strings.TrimSpace(command) == "" {
-			return errors.New("a check must not be empty")
+			return nil, errors.New("a command must not be empty")
 		}
 	}
-	return nil
+	return commands, nil
 }
 
 // decodeStrings decodes the value of a list setting.

@@ -20,6 +20,8 @@ type Config struct {
 	// Checks are shell commands that have to pass before a finished task
 	// counts, in this order.
 	Checks []string
+	// Setup are shell commands that run once in a new clone, in this order.
+	Setup []string
 	// Include are patterns, as in .gitignore, of ignored files that clones get, each once.
 	Include []string
 	// Agents are the agents that the configuration defines, by name.

@@ -168,6 +168,10 @@ func mainSettings() []setting {
 			return err
 		}},
 		{key: keyPass, form: names, env: "RALPH_DOCKER_ENV", set: addPassedName},
+		{key: "workspace.setup", form: list, set: func(c *Config, v string, _ OriginKind) (err error) {
+			c.Setup, err = decodeCommands(v)
+			return err
+		}},
 		{key: keyInclude, form: names, set: addIncluded},
 		imageSetting(keyBase, "RALPH_BASE", "", func(c *Config) *string { return &c.Image.Base }, ImageChecker.Base),
 		stringSetting(keyNetwork, "RALPH_IMAGE_NETWORK", func(c *Config) *string { return &c.Image.Network }, among(BuildNetworkDefault, BuildNetworkNone)),

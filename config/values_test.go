@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -16,8 +17,8 @@ func TestTemplateHasTheDefaults(t *testing.T) {
 	want := defaults()
 	stall := DefaultStall
 	want.Loop.Stall = &stall
-	want.Checks = e.Checks // empty, not nil
-	assert.Check(t, is.Len(e.Checks, 0))
+	want.Checks, want.Setup = e.Checks, e.Setup // empty, not nil
+	assert.Check(t, is.Len(slices.Concat(e.Checks, e.Setup), 0))
 	assert.DeepEqual(t, e.Config, want)
 	for _, s := range settings() {
 		if origin := e.Origins[s.key]; s.setNamed == nil && s.form != names && origin.Kind != FromUser && s.key[:6] != "notify" {

@@ -161,6 +161,26 @@ func TestIgnoredFilesAreCopiedToAClone(t *testing.T) {
 	})
 }
 
+// A new clone is set up once, before an agent starts.
+func TestCloneIsSetUpOnce(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.ignore(t, "ready")
+		w.configure(t, "[workspace]\nsetup = [\"echo one >>ready; echo printed\", \"test -e /dev/shm/allowed\"]\n")
+		w.ok(t, "task", "create", "t", "T", "-s", `["cat ready >made"]`)
+		res := w.ralph(t, "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, `"test -e /dev/shm/allowed" has failed with exit code 1`))
+		assert.Check(t, is.Contains(res.stderr, "Hint: correct workspace.setup"))
+		assert.Check(t, !strings.Contains(res.stdout, "printed"))
+		res = w.ralph(t, "shell", "--", "touch", "/dev/shm/allowed").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Warning: setting up the sandbox"))
+
+		res = w.ralph(t, "build").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Setting up the sandbox: echo one >>ready; echo printed\nprinted\n"))
+		assert.Equal(t, w.read(t, "made"), "one\none\none\n")
+		assert.Check(t, !strings.Contains(w.ralph(t, "shell", "--", "true").expect(t, 0).stderr, "Setting up"))
+	})
+}
+
 // What a shell leaves uncommitted is shown, and gets into the worktree on request only.
 func TestUncommittedChangesOfACloneAreApplied(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/moby/sys/atomicwriter"
 
@@ -46,6 +47,8 @@ type state struct {
 	Sent []sent `json:"sent,omitempty"`
 	// Included are the patterns of the ignored files that a clone has got.
 	Included []string `json:"included,omitempty"`
+	// SetUp are the set-up commands that have succeeded in a clone.
+	SetUp []string `json:"set_up,omitempty"`
 	// Applied are the [Edits] of a clone that the user's files have got last.
 	Applied string `json:"applied,omitempty"`
 	// Masked are the directories of the worktree that the sandbox does not see.
@@ -215,7 +218,31 @@ func (r *Repo) MarkDirty(ctx context.Context) error {
 // it is removed, and not any more when a command runs in it. A push of another command is not
 // waited for if nothing changes.
 func (r *Repo) SetReleased(ctx context.Context, released bool) error {
-	if st, err := r.readState(); err != nil || st.Released == released {
+	return r.change(ctx, func(st *state) bool {
+		changed := st.Released != released
+		st.Released = released
+		return changed
+	})
+}
+
+// SetUp records the set-up commands that have succeeded in a clone.
+func (r *Repo) SetUp(ctx context.Context, commands []string) error {
+	return r.change(ctx, func(st *state) bool {
+		changed := !slices.Equal(st.SetUp, commands)
+		st.SetUp = commands
+		return changed
+	})
+}
+
+// IsSetUp reports whether these commands have succeeded in a clone.
+func (r *Repo) IsSetUp(commands []string) (bool, error) {
+	st, err := r.readState()
+	return slices.Equal(st.SetUp, commands), err
+}
+
+// change changes the state, unless the function reports that it did not.
+func (r *Repo) change(ctx context.Context, by func(*state) bool) error {
+	if st, err := r.readState(); err != nil || !by(&st) {
 		return err
 	}
 	r, unlock, err := r.lock(ctx)
@@ -224,10 +251,9 @@ func (r *Repo) SetReleased(ctx context.Context, released bool) error {
 	}
 	defer unlock()
 	st, err := r.readState()
-	if err != nil || st.Released == released {
+	if err != nil || !by(&st) {
 		return err
 	}
-	st.Released = released
 	return r.save(st)
 }
 

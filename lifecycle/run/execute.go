@@ -171,13 +171,18 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 	return Result{Code: code, Sandbox: sb, Err: givenUp(ctx, err)}
 }
 
-// shareAgents takes the lock of commands that start agents, and pushes to the sandbox under it, for
-// such a command.
+// shareAgents takes the lock of commands that start agents, and pushes to the sandbox and sets it up
+// under it, for such a command.
 func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox) (leave func(), err error) {
 	if r.opts.Command == host.TaskCommand {
 		return func() {}, nil
 	}
-	return h.ShareAgents(ctx, sb.Name, func(alone bool) error { return r.git.Push(ctx, sb, r.opts.Command, alone) })
+	return h.ShareAgents(ctx, sb.Name, func(alone bool) error {
+		if err := r.git.Push(ctx, sb, r.opts.Command, alone); err != nil || !alone {
+			return err
+		}
+		return h.setUp(ctx, r, sb)
+	})
 }
 
 // execKept runs a command and copies its backlog.
