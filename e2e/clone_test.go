@@ -210,3 +210,21 @@ func TestUncommittedChangesOfACloneAreApplied(t *testing.T) {
 		run(t, reverse).expect(t, 0)
 	})
 }
+
+// The files of a clone whose volume was removed by hand are checked out again; commits in the other
+// volume are kept.
+func TestRemovedVolumeOfACloneIsFilledAgain(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		commit := "mkdir d && echo a >d/a.txt && git add d && git commit -qm agent"
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{commit, "kill -9 -1"}})
+		w.ralph(t, "build", "-n", "1")
+		name := w.sandbox(t).Name
+		run(t, w.docker("rm", "-f", "-v", w.sandbox(t).ID)).expect(t, 0)
+		run(t, w.docker("volume", "rm", "ralph-clone-"+name)).expect(t, 0)
+		res := w.ralph(t, "shell", "--", "sh", "-c", "git status --porcelain; cat d/a.txt; stat -c %u .").expect(t, 0)
+		assert.Check(t, is.Equal(res.stdout, "a\n1000\n"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: the volume with the sandbox's files was removed"))
+		assert.Check(t, is.Equal(w.git(t, "show", "main:d/a.txt"), "a"))
+		assert.Check(t, !strings.Contains(w.ralph(t, "shell", "--", "true").stderr, "was removed"))
+	})
+}

@@ -67,6 +67,17 @@ func (r *Repo) fillClone(ctx context.Context, a *archive.Archive, branch string)
 	return a.Close()
 }
 
+// FillEmptied writes the directory of a clone's files as [Repo.Fill] does, for a clone whose git directory
+// exists.
+func FillEmptied(_ context.Context, user string, w io.Writer) error {
+	a, err := archive.New(w, path.Base(Folder), user)
+	if err != nil {
+		return err
+	}
+	a.Beside(path.Base(wire.CloneDir))
+	return a.Close()
+}
+
 // pushCloneScript is pushScript for a clone. Its input are the updates of other refs, an
 // empty line and, if its fifth argument is not empty, a pack. With a sixth one, files are
 // skipped in commits. The branch moves last: a push that was interrupted is repeated. What
@@ -89,6 +100,26 @@ git update-index -q --refresh || :
 `
 
 const stashCommand = `git -c user.name=ralph -c user.email=ralph@localhost stash push -q --include-untracked -m 'uncommitted changes'`
+
+// checkoutScript checks out all files of a clone's index.
+const checkoutScript = plainGit + `git ls-files -v | sed -n 's/^S //p' | git update-index --no-skip-worktree --stdin
+git checkout-index -q -f -u -a
+`
+
+// refillClone checks out the files of a clone if its working tree was removed.
+func (r *Repo) refillClone(ctx context.Context, st *state, sh Shell) error {
+	if !st.Emptied {
+		return nil
+	}
+	if err := sh(ctx, checkoutScript, nil, nil, io.Discard); err != nil {
+		return fmt.Errorf("checking out the files of the sandbox %s: %w", r.name, err)
+	}
+	if err := r.skipFiltered(ctx, sh); err != nil {
+		return err
+	}
+	st.Emptied = false
+	return r.save(*st)
+}
 
 // stashScript saves what is not committed, if there is anything.
 const stashScript = plainGit + `git rev-parse -q --verify HEAD >/dev/null || exit 0

@@ -76,7 +76,8 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		}
 		res.switchedBack = strings.TrimSpace(output.String())
 	}
-	if err := r.removeChanges(ctx, &st, sh); err != nil {
+	res.Emptied = st.Emptied
+	if err := errors.Join(r.refillClone(ctx, &st, sh), r.removeChanges(ctx, &st, sh)); err != nil {
 		return res, err
 	}
 	if err := r.push(ctx, &st, sh, branch, wasDetached, res); err != nil {
@@ -127,7 +128,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 // out, when its last command ended. A clone may have got an unfinished push.
 func (st *state) unchanged() bool {
 	own := "refs/heads/" + st.Branch
-	return (!st.Clone || st.Synced != "" && st.Pushing == nil) && st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && st.Restoring == nil && len(st.Refused) == 0 && len(st.Sent) == 0
+	return (!st.Clone || st.Synced != "" && st.Pushing == nil) && st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && st.Restoring == nil && len(st.Refused) == 0 && len(st.Sent) == 0 && !st.Emptied
 }
 
 func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res Result) error {

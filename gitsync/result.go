@@ -33,6 +33,8 @@ type Result struct {
 	Sent []string
 	// Included are the ignored files that a clone has got.
 	Included []string
+	// Emptied says that the working tree of a clone was removed, and is checked out again.
+	Emptied bool
 	// Unsent are repositories in the working tree, which are not sent to a clone.
 	Unsent []string
 	// Repositories are directories of the working tree in which the command has created
@@ -95,6 +97,10 @@ func (res Result) Notes() []string {
 	}
 	if len(res.Changed) > 0 {
 		add("Files with your uncommitted changes were changed, and are not committed: %s", firstOf(res.Changed))
+	}
+	if res.Emptied {
+		add("Warning: the volume with the sandbox's files was removed: they are checked out again, without uncommitted changes")
+		add("Hint: the backlog was among them: restore a copy with %q", "docker ralph task restore")
 	}
 	if len(res.Unsent) > 0 {
 		add("Warning: nested repositories are not sent to the sandbox: %s", firstOf(res.Unsent))

@@ -43,6 +43,8 @@ type state struct {
 	Clone bool `json:"clone,omitempty"`
 	// Released says that a clone has nothing that the host lacks, and may be removed.
 	Released bool `json:"released,omitempty"`
+	// Emptied says that the working tree of a clone was removed, but not its commits.
+	Emptied bool `json:"emptied,omitempty"`
 	// Sent are the user's uncommitted changes that a clone has.
 	Sent []sent `json:"sent,omitempty"`
 	// Included are the patterns of the ignored files that a clone has got.
@@ -120,6 +122,17 @@ func MarkEmpty(stateDir, name string) error {
 		return err
 	}
 	return r.save(state{Tips: map[string]string{}, Masked: was.Masked})
+}
+
+// MarkEmptied records that the working tree of a clone was removed: the next push checks it out again.
+func MarkEmptied(stateDir, name string) error {
+	r := &Repo{stateDir: stateDir, name: name}
+	st, err := r.readState()
+	if err != nil {
+		return err
+	}
+	st.Emptied = true
+	return r.save(st)
 }
 
 // Forget removes the state of a private git directory that was removed. The file over

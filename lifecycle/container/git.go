@@ -57,7 +57,7 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 // nothing can be lost until a command runs: the state says so, and a creation that fails, or is
 // interrupted, does not keep its volumes.
 func (d *Driver) resetGit(ctx context.Context, sandbox string) error {
-	saved, left := gitsync.Saved(d.StateDir, sandbox), false
+	saved, left := gitsync.Saved(d.StateDir, sandbox), map[string]bool{}
 	for _, name := range []string{gitVolume(sandbox), cloneVolume(sandbox)} {
 		if saved {
 			_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
@@ -69,12 +69,15 @@ func (d *Driver) resetGit(ctx context.Context, sandbox string) error {
 		if err != nil && !errdefs.IsNotFound(err) {
 			return fmt.Errorf("inspecting the volume %s: %w", name, err)
 		}
-		left = left || err == nil
+		left[name] = err == nil
 	}
-	if left {
-		return nil
+	switch {
+	case !left[gitVolume(sandbox)] && !left[cloneVolume(sandbox)]:
+		return gitsync.MarkEmpty(d.StateDir, sandbox)
+	case !left[cloneVolume(sandbox)] && gitsync.IsClone(d.StateDir, sandbox):
+		return gitsync.MarkEmptied(d.StateDir, sandbox)
 	}
-	return gitsync.MarkEmpty(d.StateDir, sandbox)
+	return nil
 }
 
 // removeUnusedGit removes the git volumes of a sandbox that could not be created, unless they may
@@ -124,23 +127,27 @@ func isGone(path string) bool {
 }
 
 // fillGit fills the git volume of a sandbox in which no command has run, unless it has
-// content.
+// content. The directory of a clone's files belongs to its user in any case.
 func (d *Driver) fillGit(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	if !sb.Private || spec.Git == nil {
 		return nil
 	}
 	_, err := d.API.ContainerStatPath(ctx, sb.ID, client.ContainerStatPathOptions{Path: path.Join(gitsync.Folder, "HEAD")})
-	if err == nil || !errdefs.IsNotFound(err) {
+	if err != nil && !errdefs.IsNotFound(err) || err == nil && !sb.Clone {
 		return err
 	}
-	own, err := spec.Git(ctx)
-	if err != nil {
-		return err
+	own, errGit := spec.Git(ctx)
+	if errGit != nil {
+		return errGit
+	}
+	fill := own.Fill
+	if err == nil { // the volume of its files may be new
+		fill = gitsync.FillEmptied
 	}
 	r, w := io.Pipe()
 	filled := make(chan error, 1)
 	go func() {
-		err := own.Fill(ctx, sb.User, w)
+		err := fill(ctx, sb.User, w)
 		_ = w.CloseWithError(err)
 		filled <- err
 	}()
