@@ -31,15 +31,18 @@ type Watched struct {
 // Watch returns the watched files of a sandbox, and reports changes since its last command.
 func Watch(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, direct bool) Watched {
 	w := Watched{host: h, wt: wt, path: filepath.Join(h.StateDir, "watched", name+".json"), direct: direct}
-	w.report(ctx, " since the last command")
+	w.report(ctx, " since the last command", true)
 	return w
 }
 
-// Report reports changes by a command, after the last fetch, which can bring them.
-func (w Watched) Report(ctx context.Context) { w.report(context.WithoutCancel(ctx), "") }
+// Report reports changes by a command, after the last fetch, which can bring them. Those that the user
+// does not see are reported by the next command, too.
+func (w Watched) Report(ctx context.Context, seen bool) {
+	w.report(context.WithoutCancel(ctx), "", seen)
+}
 
-// report reports changes once.
-func (w Watched) report(ctx context.Context, since string) {
+// report reports changes, once if they are seen.
+func (w Watched) report(ctx context.Context, since string, seen bool) {
 	now, err := w.hashes(ctx)
 	if err != nil {
 		w.host.Warn(err)
@@ -49,8 +52,10 @@ func (w Watched) report(ctx context.Context, since string) {
 	if known && maps.Equal(was, now) {
 		return
 	}
-	if err := w.save(now); err != nil {
-		w.host.Warn(err)
+	if seen {
+		if err := w.save(now); err != nil {
+			w.host.Warn(err)
+		}
 	}
 	if !known {
 		w.noteCommitHooks(ctx)

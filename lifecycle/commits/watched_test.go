@@ -49,15 +49,17 @@ func TestChangedFilesOfTheHostAreReportedOnce(t *testing.T) {
 
 			w := Watch(t.Context(), h, wt, "ralph-test", tc.direct)
 			write("new")
-			w.Report(t.Context())
+			w.Report(t.Context(), false) // in the background
 			reports(tc.during)
-			w.Report(t.Context())
+			w.Report(t.Context(), true)
+			reports(tc.during)
+			w.Report(t.Context(), true)
 			reports("")
 
 			write("left behind")
 			w = Watch(t.Context(), h, wt, "ralph-test", tc.direct)
 			reports(tc.later)
-			w.Report(t.Context())
+			w.Report(t.Context(), true)
 			reports("")
 			write("left behind")
 			Watch(t.Context(), h, wt, "ralph-test", tc.direct)
@@ -84,7 +86,7 @@ func TestRemovedAndLinkedHooksAreReported(t *testing.T) {
 		w := Watch(t.Context(), h, wt, "ralph-test", false)
 		said.Reset()
 		assert.NilError(t, change())
-		w.Report(t.Context())
+		w.Report(t.Context(), true)
 		assert.Assert(t, bytes.Contains(said.Bytes(), []byte("hooks in the worktree have changed: "+link)), said.String())
 	}
 
@@ -97,7 +99,7 @@ func TestRemovedAndLinkedHooksAreReported(t *testing.T) {
 	w := Watch(t.Context(), h, wt, "ralph-test", false)
 	said.Reset()
 	assert.NilError(t, os.RemoveAll(filepath.Dir(hook)))
-	w.Report(t.Context())
+	w.Report(t.Context(), true)
 	assert.Assert(t, bytes.Contains(said.Bytes(), []byte("hooks in the worktree have changed: "+hook)), said.String())
 }
 

@@ -25,14 +25,14 @@ type Ready struct {
 
 // watch reports changed hooks and settings of the worktree that the agent of an earlier command has
 // left, and returns a function that reports those of this one. Until that has ended, the settings hold.
-func (r Ready) watch(ctx context.Context, h host.Host) (report func(_ context.Context, ended bool) error, err error) {
+func (r Ready) watch(ctx context.Context, h host.Host) (report func(_ context.Context, seen, ended bool) error, err error) {
 	if r.opts.Command == host.TaskCommand {
-		return func(context.Context, bool) error { return nil }, nil
+		return func(context.Context, bool, bool) error { return nil }, nil
 	}
 	watched := commits.Watch(ctx, h, r.wt, r.name, !r.spec.Private)
 	release, err := approval.Hold(h, r.wt, r.cfg)
-	return func(ctx context.Context, ended bool) error {
-		watched.Report(ctx)
+	return func(ctx context.Context, seen, ended bool) error {
+		watched.Report(ctx, seen)
 		if !ended {
 			return nil
 		}

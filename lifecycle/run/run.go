@@ -137,7 +137,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		res = h.execute(ctx, r)
 	}
 	code, err := finish(ctx, h.Host, r, res)
-	err = errors.Join(err, watched(ctx, !continues(res.Err)))
+	err = errors.Join(err, watched(ctx, !h.background.isDetached(), !continues(res.Err)))
 	err = report.end(code, err)
 	h.saveEnd(t.name, t.wt.Root, code, err)
 	r.notify.Ended(code, err)
