@@ -228,3 +228,22 @@ func TestRemovedVolumeOfACloneIsFilledAgain(t *testing.T) {
 		assert.Check(t, !strings.Contains(w.ralph(t, "shell", "--", "true").stderr, "was removed"))
 	})
 }
+
+// A clone keeps the backlog of a branch that was renamed, or of another origin, until it is removed.
+func TestRenamedBranchOfACloneKeepsItsBacklog(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Add a"})
+		for _, rename := range [][]string{{"branch", "-m", "renamed"}, {"remote", "set-url", "origin", "https://git.example/" + w.slug + "-2.git"}} {
+			old := w.sandbox(t).Name
+			w.git(t, rename...)
+			res := w.ralph(t, "task", "list").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "is in the clone "+old))
+			w.ok(t, "clean", "--force", old)
+			w.ok(t, "task", "adopt")
+			assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+			if rename[0] == "remote" {
+				w.ok(t, "clean", "--force")
+			}
+		}
+	})
+}

@@ -78,6 +78,12 @@ func CreatedFor(stateDir string, spec lifecycle.Spec) bool {
 	return ok && m.Root == spec.Root && m.Scope == spec.Scope
 }
 
+// KnownScope returns the scope and the worktree's root of the sandbox of this name that was prepared last.
+func KnownScope(stateDir, name string) (gitrepo.Scope, string) {
+	m, _ := (&Driver{StateDir: stateDir}).lastMarker(name)
+	return m.Scope, m.Root
+}
+
 func (d *Driver) readMarker(sb lifecycle.Sandbox) (guestbin.Payload, bool) {
 	p, _, ok := d.readFullMarker(sb)
 	return p, ok

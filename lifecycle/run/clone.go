@@ -2,13 +2,18 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
@@ -19,11 +24,37 @@ import (
 func (t Target) checkOwner(ctx context.Context, h host.Host) error {
 	switch {
 	case t.spec.Clone:
-		return t.checkMicroVMs(ctx, h)
+		return errors.Join(t.checkRenamed(ctx, h), t.checkMicroVMs(ctx, h))
 	case t.Kind == config.DriverContainer && !t.spec.Ephemeral:
 		return nil
 	}
 	return t.checkClone(ctx, h)
+}
+
+// checkRenamed returns an error if the backlog is in a clone from before the branch was renamed, or
+// origin was changed.
+func (t Target) checkRenamed(ctx context.Context, h host.Host) error {
+	names, err := container.AllKnown(h.StateDir)
+	if err != nil {
+		return err
+	}
+	branch := t.spec.Scope.Branch
+	reflog, _ := os.ReadFile(filepath.Join(t.wt.CommonDir, "logs", "refs", "heads", branch)) // none: not renamed
+	for _, name := range names {
+		was, root := container.KnownScope(h.StateDir, name)
+		renamed := was.Branch == branch || strings.Contains(string(reflog), fmt.Sprintf("renamed refs/heads/%s to refs/heads/%s\n", was.Branch, branch))
+		if was == t.spec.Scope || root != t.spec.Root || !renamed {
+			continue
+		}
+		inside, err := backlogs.Backlog{Host: h, Sandbox: name}.InSandbox(ctx)
+		if err == nil && inside {
+			err = hint.Wrap(fmt.Errorf("the backlog of %s, branch %s, is in the clone %s", was.Repo, was.Branch, name), "move it back with %q, and take it over with %q", "docker ralph clean "+name, "docker ralph task adopt")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkClone returns an error if the backlog of the worktree is in a clone.
