@@ -36,10 +36,23 @@ func (f *foreign) count(problem *FileError, depth int, similar bool) {
 // error returns an error if the file looks like the ralph.toml of another program: most of its
 // names are unknown, and not similar to ours.
 func (f *foreign) error(d document) error {
-	if filepath.Base(d.path) != repositoryFile || d.from != FromRepository || f.unknown <= f.known {
+	if f.unknown <= f.known || !d.maybeForeign() {
 		return nil
 	}
 	what, _, _ := strings.Cut(f.first.Message, "; known keys: ")
 	err := fmt.Errorf("%s is %w: line %d has the %s", d.path, errForeign, f.first.Line, what)
+	return d.foreignHint(err)
+}
+
+// maybeForeign reports whether other programs have files of this name.
+func (d document) maybeForeign() bool {
+	return filepath.Base(d.path) == repositoryFile && d.from == FromRepository
+}
+
+// foreignHint adds what to do if the file belongs to another program.
+func (d document) foreignHint(err error) error {
+	if !d.maybeForeign() {
+		return err
+	}
 	return hint.Wrap(err, "if it belongs to another program, create %s with %q: it is read instead", ownFile, "docker ralph config init")
 }

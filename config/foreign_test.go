@@ -56,6 +56,19 @@ func TestMistakesAreNotForeign(t *testing.T) {
 	assert.Assert(t, listed, "%v", err)
 }
 
+// A file that is not even TOML may belong to another program too, and does not prevent one of ours.
+func TestBrokenFileMayBeForeign(t *testing.T) {
+	root := write(t, "ralph.toml", "not toml [\n")
+	_, err := Load(Sources{Root: root})
+	assert.ErrorContains(t, err, "expected '=' after key")
+	assert.Assert(t, len(hint.Of(err)) == 1, "%v", err)
+	path, err := Init(root)
+	assert.NilError(t, err)
+	assert.Equal(t, path, filepath.Join(root, "docker-ralph.toml"))
+	_, err = Load(Sources{Root: root})
+	assert.NilError(t, err)
+}
+
 // docker-ralph.toml is read instead of ralph.toml, needs the same approval, and is no link either.
 func TestOwnFileIsReadFirst(t *testing.T) {
 	root := write(t, "ralph.toml", "[agent]\nmodel = \"theirs\"\n")

@@ -26,7 +26,7 @@ type assigned struct {
 func (d document) interpret() ([]assigned, error) {
 	assignments, err := d.parse()
 	if err != nil {
-		return nil, err
+		return nil, d.foreignHint(err)
 	}
 	known := schema()
 	var values []assigned

@@ -91,13 +91,13 @@ func uncommented() string {
 	return strings.Join(lines, "")
 }
 
-// Init writes a commented ralph.toml into a worktree that has none, or docker-ralph.toml beside that
-// of another program, and returns its path.
+// Init writes a commented ralph.toml into a worktree that has none, or docker-ralph.toml beside one
+// that cannot be read, such as that of another program, and returns its path.
 func Init(root string) (string, error) {
 	path := filepath.Join(root, repositoryFile)
 	own := filepath.Join(root, ownFile)
 	_, loadErr := load(root, readRepository)
-	if _, err := os.Lstat(own); err == nil || errors.Is(loadErr, errForeign) {
+	if _, err := os.Lstat(own); err == nil || loadErr != nil {
 		path = own
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
