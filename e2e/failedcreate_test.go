@@ -56,6 +56,7 @@ func (e *brokenEngine) refuse(r *http.Request) (int, string) {
 // Whatever step of a creation fails, and although nothing can be undone then, the next command works
 // with the other kind of workspace. It needs no --recreate unless a command may have run.
 func TestFailedCreationBlocksNothing(t *testing.T) {
+	onlyInMatrix(t)
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		engine := &brokenEngine{}
