@@ -77,7 +77,7 @@ func TestEngineCertificates(t *testing.T) {
 
 				with, err := e.ensure(t, Request{Agent: "shell", Base: base, CA: string(certificate)})
 				assert.NilError(t, err)
-				assert.Equal(t, e.run(t, with.Ref, save+verify+"; env | grep -c =/etc/ssl/certs/ca-certificates.crt"), "/tmp/server.pem: OK\n7")
+				assert.Equal(t, e.run(t, with.Ref, save+verify+"; env | grep -c =/etc/ssl/certs/ca-certificates.crt"), "/tmp/server.pem: OK\n9")
 			})
 		})
 	}

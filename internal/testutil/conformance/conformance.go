@@ -127,7 +127,7 @@ func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox,
 		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, MainRoot: made.MainRoot, Agent: spec.Agent,
 		Image: spec.Image, Settings: spec.Settings(), Resources: spec.Resources, User: made.User, Ephemeral: spec.Ephemeral,
 		Config: spec.Config, ConfigAt: made.ConfigAt, Egress: spec.Egress.Policy.Mode,
-		Private: made.Private, SignDir: made.SignDir,
+		Private: made.Private, SignDir: made.SignDir, Unused: sb.Unused,
 		// They change with each start.
 		Proxy: sb.Proxy, Rules: sb.Rules, Run: sb.Run,
 	}, "what is looked up")
