@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// IncludeFile is the file of a worktree with patterns of ignored files that its copies need, as Claude
-// Code and other programs read it: https://code.claude.com/docs/en/common-workflows.
+// IncludeFile is the file of a worktree with patterns of ignored files that its copies need. Claude Code,
+// Codex, Conductor and others have the same convention for worktrees.
 const IncludeFile = ".worktreeinclude"
 
 // ReadIncludeFile returns the patterns of [IncludeFile], as in .gitignore; none if there is no file.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -171,12 +172,22 @@ func TestCloneIsSetUpOnce(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, `"test -e /dev/shm/allowed" has failed with exit code 1`))
 		assert.Check(t, is.Contains(res.stderr, "Hint: correct workspace.setup"))
 		assert.Check(t, !strings.Contains(res.stdout, "printed"))
-		res = w.ralph(t, "shell", "--", "touch", "/dev/shm/allowed").expect(t, 0)
+		shell := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "echo inside; until test -e /dev/shm/allowed; do sleep .1; done"))
+		eventually(t, func() error {
+			if !strings.Contains(shell.stdout.String(), "inside") {
+				return errors.New("the shell has not started")
+			}
+			return nil
+		})
+		res = w.ralph(t, "build").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "is not set up, and another command is running in it\nHint: wait for its end"))
+		w.ralph(t, "shell", "--", "touch", "/dev/shm/allowed").expect(t, 0)
+		res = shell.wait(t).expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: setting up the sandbox"))
 
 		res = w.ralph(t, "build").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Setting up the sandbox: echo one >>ready; echo printed\nprinted\n"))
-		assert.Equal(t, w.read(t, "made"), "one\none\none\n")
+		assert.Equal(t, w.read(t, "made"), "one\none\none\n", "by the first build, the first shell, and this one")
 		assert.Check(t, !strings.Contains(w.ralph(t, "shell", "--", "true").expect(t, 0).stderr, "Setting up"))
 	})
 }
@@ -216,13 +227,16 @@ func TestUncommittedChangesOfACloneAreApplied(t *testing.T) {
 func TestRemovedVolumeOfACloneIsFilledAgain(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		commit := "mkdir d && echo a >d/a.txt && git add d && git commit -qm agent"
+		w.ignore(t, "ready", "env")
+		w.write(t, filepath.Join(w.repo, "env"), "key\n")
+		w.configureUser(t, "[workspace]\nsetup = [\"cp env ready\"]\ninclude = [\"env\"]\n")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{commit, "kill -9 -1"}})
 		w.ralph(t, "build", "-n", "1")
 		name := w.sandbox(t).Name
 		run(t, w.docker("rm", "-f", "-v", w.sandbox(t).ID)).expect(t, 0)
 		run(t, w.docker("volume", "rm", "ralph-clone-"+name)).expect(t, 0)
-		res := w.ralph(t, "shell", "--", "sh", "-c", "git status --porcelain; cat d/a.txt; stat -c %u .").expect(t, 0)
-		assert.Check(t, is.Equal(res.stdout, "a\n1000\n"))
+		res := w.ralph(t, "shell", "--", "sh", "-c", "git status --porcelain; cat d/a.txt ready; stat -c %u .").expect(t, 0)
+		assert.Check(t, is.Equal(res.stdout, "a\nkey\n1000\n"))
 		assert.Check(t, is.Contains(res.stderr, "Warning: the volume with the sandbox's files was removed"))
 		assert.Check(t, is.Equal(w.git(t, "show", "main:d/a.txt"), "a"))
 		assert.Check(t, !strings.Contains(w.ralph(t, "shell", "--", "true").stderr, "was removed"))

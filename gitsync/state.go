@@ -124,14 +124,15 @@ func MarkEmpty(stateDir, name string) error {
 	return r.save(state{Tips: map[string]string{}, Masked: was.Masked})
 }
 
-// MarkEmptied records that the working tree of a clone was removed: the next push checks it out again.
+// MarkEmptied records that the working tree of a clone was removed: the next push checks it out again,
+// and the clone has to be set up again.
 func MarkEmptied(stateDir, name string) error {
 	r := &Repo{stateDir: stateDir, name: name}
 	st, err := r.readState()
 	if err != nil {
 		return err
 	}
-	st.Emptied = true
+	st.Emptied, st.Included, st.SetUp = true, nil, nil
 	return r.save(st)
 }
 

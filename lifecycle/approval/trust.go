@@ -121,7 +121,7 @@ func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrep
 	}
 	includes, _, err := includesApproval(wt)
 	if err != nil {
-		return nil, err
+		includes = approval{} // likewise
 	}
 	for _, a := range []approval{nested, alternates, includes} {
 		if a.digest == "" {

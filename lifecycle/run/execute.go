@@ -178,10 +178,10 @@ func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox)
 		return func() {}, nil
 	}
 	return h.ShareAgents(ctx, sb.Name, func(alone bool) error {
-		if err := r.git.Push(ctx, sb, r.opts.Command, alone); err != nil || !alone {
+		if err := r.git.Push(ctx, sb, r.opts.Command, alone); err != nil {
 			return err
 		}
-		return h.setUp(ctx, r, sb)
+		return h.setUp(ctx, r, sb, alone)
 	})
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // setUp runs the set-up commands of the configuration in a clone in which they have not succeeded. A shell
-// starts even if they fail, so that the user can look around.
-func (h session) setUp(ctx context.Context, r Ready, sb lifecycle.Sandbox) error {
+// starts even if they fail, so that the user can look around. They do not run beside another command.
+func (h session) setUp(ctx context.Context, r Ready, sb lifecycle.Sandbox, alone bool) error {
 	commands := r.cfg.Setup
 	if !sb.Clone || len(commands) == 0 {
 		return nil
@@ -21,10 +21,17 @@ func (h session) setUp(ctx context.Context, r Ready, sb lifecycle.Sandbox) error
 	if done, err := r.git.Repo.IsSetUp(commands); done || err != nil {
 		return err
 	}
+	shell := r.opts.Command == host.ShellCommand
+	switch {
+	case !alone && shell:
+		return nil
+	case !alone:
+		return hint.Wrap(fmt.Errorf("the sandbox %s is not set up, and another command is running in it", sb.Name), "wait for its end")
+	}
 
 	for _, command := range commands {
 		err := h.runSetUp(ctx, r, sb, command)
-		if err != nil && r.opts.Command == host.ShellCommand {
+		if err != nil && shell {
 			h.Report("Warning: " + err.Error())
 			return nil
 		}
