@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 )
 
 // sharedPrefix begins the names of volumes that a repository's sandboxes share.
@@ -49,17 +50,17 @@ func (d *Driver) Sizes(ctx context.Context, sandboxes []lifecycle.Sandbox) (map[
 }
 
 func (d *Driver) volumeSizes(ctx context.Context) (map[string]int64, error) {
-	usage, err := d.API.DiskUsage(ctx, client.DiskUsageOptions{Volumes: true, Verbose: true})
+	volumes, err := engine.VolumeUsage(ctx, d.API)
 	if err != nil {
-		return nil, fmt.Errorf("reading the sizes of volumes: %w", err)
+		return nil, err
 	}
-	volumes := map[string]int64{}
-	for _, v := range usage.Volumes.Items {
+	sizes := map[string]int64{}
+	for _, v := range volumes {
 		if v.UsageData != nil && v.UsageData.Size > 0 && !strings.HasPrefix(v.Name, sharedPrefix) {
-			volumes[v.Name] = v.UsageData.Size
+			sizes[v.Name] = v.UsageData.Size
 		}
 	}
-	return volumes, nil
+	return sizes, nil
 }
 
 func (d *Driver) size(ctx context.Context, id string, volumes map[string]int64) (size int64, found bool, err error) {

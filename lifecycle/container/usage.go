@@ -2,11 +2,8 @@ package container
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/moby/moby/client"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
@@ -57,11 +54,11 @@ func (d *Driver) Resources(ctx context.Context, sandboxes []lifecycle.Sandbox, g
 			found = append(found, Resource{Kind: r.kind, Name: r.name, Sandbox: r.sandbox, InUse: inUse, Orphan: orphaned[r.name]})
 		}
 	}
-	usage, err := d.API.DiskUsage(ctx, client.DiskUsageOptions{Volumes: true, Verbose: true})
+	volumes, err := engine.VolumeUsage(ctx, d.API)
 	if err != nil {
-		return nil, fmt.Errorf("reading the sizes of volumes: %w", err)
+		return nil, err
 	}
-	for _, v := range usage.Volumes.Items {
+	for _, v := range volumes {
 		role := v.Labels[engine.LabelRole]
 		if v.Name == programs.Volume {
 			role = "programs"
