@@ -120,8 +120,6 @@ type Sandbox struct {
 	// Reuse keeps the sandbox between dispatches; false means a fresh one per
 	// dispatch, removed afterwards.
 	Reuse bool
-	// Git is GitDirect or GitPrivate.
-	Git string
 	// Workspace is WorkspaceAuto, WorkspaceLive or WorkspaceClone.
 	Workspace string
 	// GitToken is what a token for the repository's git host may be used for:
@@ -165,20 +163,11 @@ const (
 	ShadowOff  = "off"
 )
 
-// What the agent has of the repository's git directory.
-const (
-	// GitDirect is the real one.
-	GitDirect = "direct"
-	// GitPrivate is one of the sandbox's own.
-	GitPrivate = "private"
-)
-
 // What a sandbox has of the worktree.
 const (
-	// WorkspaceAuto is WorkspaceLive on an engine of this machine, and WorkspaceClone on
-	// any other.
+	// WorkspaceAuto is WorkspaceClone in a container, and WorkspaceLive in a microVM.
 	WorkspaceAuto = "auto"
-	// WorkspaceLive is the worktree itself.
+	// WorkspaceLive is the worktree itself, with its git directory.
 	WorkspaceLive = "live"
 	// WorkspaceClone is a clone in a volume on the engine.
 	WorkspaceClone = "clone"

@@ -199,6 +199,9 @@ func (k known) isSetting(path string) bool {
 	return found
 }
 
+// removedGit is a key of earlier versions.
+const removedGit = "sandbox.git"
+
 // unknownProblem reports an unknown key and suggests the nearest one, if one is similar.
 func (k known) unknownProblem(d document, a assignment, i int) (problem *FileError, similar bool) {
 	table, name := join(a.key[:i]), a.key[i].name
@@ -211,6 +214,9 @@ func (k known) unknownProblem(d document, a assignment, i int) (problem *FileErr
 	}
 	if table != "" {
 		what += fmt.Sprintf(" in [%s]", table)
+	}
+	if table+"."+name == removedGit {
+		return d.problem(a.key[i].at, "%s: since the agent has a clone, or all of your worktree, it is part of workspace, which is %q or %q", what, WorkspaceClone, WorkspaceLive), true
 	}
 	siblings := k.children(schemaPath(a.key[:i]))
 	if near := hint.Nearest(name, siblings); near != "" {

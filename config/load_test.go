@@ -37,7 +37,7 @@ func TestLoadDefaults(t *testing.T) {
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Image: Image{Network: BuildNetworkDefault},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true, Git: GitPrivate, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "auto", Reuse: true, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: time.Hour},
 		},
@@ -66,7 +66,6 @@ enabled = true
 driver = "container"
 image = "registry.example.com:5000/team/agent:v1"
 reuse_container = false
-git = "direct"
 workspace = "clone"
 git_token = "read"
 sign = true
@@ -102,7 +101,7 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Git: GitDirect, Workspace: WorkspaceClone, GitToken: GitTokenRead, Sign: true, Runtime: "runsc", ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Workspace: WorkspaceClone, GitToken: GitTokenRead, Sign: true, Runtime: "runsc", ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Tmp: 2 << 30, Shm: 1 << 30, Timeout: 5 * time.Minute},
 		},
@@ -122,7 +121,6 @@ func TestLoadFile(t *testing.T) {
 			sandbox.driver = "container"
 			sandbox.image = "registry.example.com:5000/team/agent:v1"
 			sandbox.reuse_container = false
-			sandbox.git = "direct"
 			sandbox.workspace = "clone"
 			sandbox.git_token = "read"
 			sandbox.sign = true
@@ -152,10 +150,10 @@ func TestLoadOrigins(t *testing.T) {
 	assert.NilError(t, err)
 	file := filepath.Join(root, "ralph.toml")
 	for key, want := range map[string]string{
-		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":27",
+		"agent.name": file + ":3", "agent.model": file + ":4", "sandbox.resources.pids": file + ":26",
 		"sandbox.driver": filepath.Join(user, "config.toml") + ":2", "sandbox.image": "--image",
 		"sandbox.resources.timeout_minutes": "--timeout", "env.pass": "--env",
-		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":35", "env.pass.E": "RALPH_DOCKER_ENV",
+		"env.pass.A": "RALPH_DOCKER_ENV", "env.pass.B_2": file + ":34", "env.pass.E": "RALPH_DOCKER_ENV",
 	} {
 		assert.Equal(t, e.Origins[key].String(), want, key)
 	}
@@ -205,7 +203,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Git: GitPrivate, Workspace: WorkspaceLive, GitToken: GitTokenWrite, Sign: true, ReadOnly: true, ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Workspace: WorkspaceLive, GitToken: GitTokenWrite, Sign: true, ReadOnly: true, ShadowModules: ShadowAuto,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Tmp: 3 << 30, Shm: 128 << 20, Timeout: 2 * time.Minute},
 		},

@@ -51,14 +51,14 @@ func isolationPrivileges(inForce Config) map[string]privilege {
 
 		keyDriver: {"uses containers even if microVMs are available", is(DriverContainer)},
 
-		keyRuntime:  {why: "runs containers with a runtime other than the engine's default"},
-		keyReadOnly: {"makes the root filesystem of containers writable", is("false")},
-		keyGit:      {"lets the agent write to the git directory, including hooks and configuration", is(GitDirect)},
-		keyGitToken: {"lets git in the sandbox use your token for the git host", func(v string) bool { return v != GitTokenNone }},
-		keySign:     {"signs commits made in the sandbox with your ssh key", is("true")},
-		keyPolicy:   {"allows connections to every public host", is(string(egress.AllowAll))},
-		keyPresets:  {"allows connections to more hosts than by default", privilegedPresets},
-		KeyAllowed:  {"allows connections to this host", func(v string) bool { return privilegedRule(v, inForce.Sandbox.Network.Presets) }},
+		keyRuntime:   {why: "runs containers with a runtime other than the engine's default"},
+		keyReadOnly:  {"makes the root filesystem of containers writable", is("false")},
+		KeyWorkspace: {"lets the agent write to your files and your git directory, including hooks and configuration", is(WorkspaceLive)},
+		keyGitToken:  {"lets git in the sandbox use your token for the git host", func(v string) bool { return v != GitTokenNone }},
+		keySign:      {"signs commits made in the sandbox with your ssh key", is("true")},
+		keyPolicy:    {"allows connections to every public host", is(string(egress.AllowAll))},
+		keyPresets:   {"allows connections to more hosts than by default", privilegedPresets},
+		KeyAllowed:   {"allows connections to this host", func(v string) bool { return privilegedRule(v, inForce.Sandbox.Network.Presets) }},
 	}
 }
 

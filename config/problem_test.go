@@ -166,7 +166,7 @@ func assertValid(t *testing.T, e Effective) {
 	if e.Sandbox.Driver == DriverContainer {
 		asked++
 	}
-	for _, open := range []bool{privilegedAgent(e.Agent.Name), !e.Sandbox.ReadOnly, e.Sandbox.Git == GitDirect, e.Sandbox.Runtime != "", e.Sandbox.Sign, e.Sandbox.Network.Policy == egress.AllowAll} {
+	for _, open := range []bool{privilegedAgent(e.Agent.Name), !e.Sandbox.ReadOnly, e.Sandbox.Workspace == WorkspaceLive, e.Sandbox.Runtime != "", e.Sandbox.Sign, e.Sandbox.Network.Policy == egress.AllowAll} {
 		if open {
 			asked++
 		}

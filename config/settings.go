@@ -64,7 +64,6 @@ const (
 	keyEnabled = "sandbox.enabled"
 	keyDriver  = "sandbox.driver"
 	keyImage   = "sandbox.image"
-	keyGit     = "sandbox.git"
 	// KeyWorkspace is the key of what a sandbox has of the worktree.
 	KeyWorkspace = "sandbox.workspace"
 	keyBase      = "image.base"
@@ -148,7 +147,6 @@ func mainSettings() []setting {
 		stringSetting(keyDriver, "RALPH_DRIVER", func(c *Config) *string { return &c.Sandbox.Driver }, among(DriverAuto, DriverSbx, DriverDockerSandbox, DriverContainer)),
 		imageSetting(keyImage, "RALPH_IMAGE", "DOCKER_SANDBOX_IMAGE", func(c *Config) *string { return &c.Sandbox.Image }, ImageChecker.Image),
 		{key: KeyCA, form: stringForm, env: "RALPH_CA", set: userOnly(setCertificates)},
-		stringSetting(keyGit, "RALPH_GIT", func(c *Config) *string { return &c.Sandbox.Git }, among(GitDirect, GitPrivate)),
 		stringSetting(KeyWorkspace, "RALPH_WORKSPACE", func(c *Config) *string { return &c.Sandbox.Workspace }, among(WorkspaceAuto, WorkspaceLive, WorkspaceClone)),
 		boolSetting("sandbox.reuse_container", "", func(c *Config) *bool { return &c.Sandbox.Reuse }),
 		sizeSetting(KeyMemory, "RALPH_MEMORY", func(c *Config) *int64 { return &c.Sandbox.Resources.Memory }),
@@ -256,7 +254,7 @@ func defaults() Config {
 		Image: Image{Network: BuildNetworkDefault},
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute, CheckTimeout: 10 * time.Minute},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: DriverAuto, Reuse: true, Git: GitPrivate, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
+			Enabled: true, Driver: DriverAuto, Reuse: true, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
 			ShadowModules: ShadowAuto,
 			Network:       Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources:     Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: 60 * time.Minute},

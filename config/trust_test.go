@@ -93,13 +93,13 @@ func TestPrivileged(t *testing.T) {
 				timeout = "9m"`, "", nil, Overrides{}, ""},
 		{"a limit that the user sets", "[sandbox.resources]\npids = 4000\n[loop]\nidle = 0\n", "[sandbox.resources]\npids = 300\n", nil, Overrides{}, "loop.idle=0"},
 		{"a host that the user has taken out", "[sandbox.network]\nallowed = [\"github.com\"]\n", "[sandbox.network]\npresets = [\"agent\"]\n", nil, Overrides{}, "sandbox.network.allowed=github.com"},
-		{"walls that the repository tightens", "[sandbox]\nread_only = true\ngit = \"private\"\ngit_token = \"none\"\nsign = false\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
+		{"walls that the repository tightens", "[sandbox]\nread_only = true\nworkspace = \"clone\"\ngit_token = \"none\"\nsign = false\nnetwork.policy = \"deny\"\n", "", nil, Overrides{}, ""},
 		{"fewer presets", "[sandbox.network]\npresets = [\"agent\"]\n", "", nil, Overrides{}, ""},
 		{"hosts that are allowed anyway", "[sandbox.network]\nallowed = [\"github.com\", \"crates.io\"]\n", "", nil, Overrides{}, ""},
 		{
 			"walls that it takes down", `
 				[sandbox]
-				git = "direct"
+				workspace = "live"
 				git_token = "read"
 				sign = true
 				read_only = false
@@ -109,8 +109,8 @@ func TestPrivileged(t *testing.T) {
 				allowed = ["evil.example", "github.com:22", "*.crates.io", "github.com=10.0.0.0/8"]`,
 			"", nil,
 			Overrides{},
-			"sandbox.git=direct sandbox.git_token=read sandbox.network.allowed=*.crates.io sandbox.network.allowed=evil.example sandbox.network.allowed=github.com:22 " +
-				"sandbox.network.allowed=github.com=10.0.0.0/8 sandbox.network.policy=allow-all sandbox.read_only=false sandbox.runtime=mine sandbox.sign=true",
+			"sandbox.git_token=read sandbox.network.allowed=*.crates.io sandbox.network.allowed=evil.example sandbox.network.allowed=github.com:22 " +
+				"sandbox.network.allowed=github.com=10.0.0.0/8 sandbox.network.policy=allow-all sandbox.read_only=false sandbox.runtime=mine sandbox.sign=true sandbox.workspace=live",
 		},
 		{"the user's own wishes", "", "sandbox.image = \"i\"\nenv.pass = [\"PATH\"]", nil, Overrides{Base: ptr("b")}, ""},
 	} {

@@ -103,7 +103,7 @@ func setUpProbes(t *testing.T, w *world, program string) (l *lab, canary string)
 	canary = plantSecrets(t, w)
 	w.setenv("RALPH_NETWORK", "allowlist")
 	w.setenv("RALPH_ALLOW", "allowed.example,private.example")
-	w.setenv("RALPH_GIT", "private")
+	w.setenv("RALPH_WORKSPACE", "clone")
 	w.setenv("RALPH_MEMORY", fmt.Sprint(abuseMemory, "m"))
 	w.setenv("RALPH_PIDS", fmt.Sprint(abusePids))
 	w.ok(t, "task", "list")
@@ -136,7 +136,7 @@ func (w *world) secretFiles() []string {
 		filepath.Join(w.dir, "secret.txt"),
 		filepath.Join(filepath.Dir(w.repo), "secret.txt"),
 	}
-	if w.endpoint != nil {
+	if w.hasClone() {
 		files = append(files, filepath.Join(w.repo, "secret.txt"))
 	}
 	return files
@@ -194,14 +194,14 @@ true
 // probeContainer runs the probes in a container as "docker run" makes it.
 func probeContainer(t *testing.T, w *world, l *lab, variables []string, markers string) map[string]abuse.Result {
 	t.Helper()
-	args := []string{"run", "--rm", "-v", w.repo + ":" + w.repo, "-w", w.repo}
+	args := []string{"run", "--rm", "-v", w.repo + ":" + w.repo, "-v", l.program + ":/abuse:ro", "-w", w.repo}
 	for _, name := range []string{"allowed", "blocked"} {
 		args = append(args, "--add-host", name+".example:"+l.forbidden)
 	}
 	for _, v := range append(slices.Clone(variables), "TIMEOUT=20s") {
 		args = append(args, "-e", v)
 	}
-	res := run(t, w.docker(append(args, engines.BaseImage(), l.program, "run")...)).expect(t, 0)
+	res := run(t, w.docker(append(args, engines.BaseImage(), "/abuse", "run")...)).expect(t, 0)
 	w.runUserGit(t)
 	return parseReport(t, res.stdout, markers)
 }

@@ -60,7 +60,7 @@ func (w *world) installProbes(t *testing.T, program string) (inside string) {
 	inside = w.pathInside(t, ".ralph/abuse")
 	assert.NilError(t, os.MkdirAll(filepath.Dir(inside), 0o755))
 	assert.NilError(t, copyProgram(program, inside))
-	if w.endpoint == nil {
+	if !w.hasClone() {
 		w.chown(t, filepath.Dir(inside))
 	}
 	return inside

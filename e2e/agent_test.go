@@ -246,6 +246,8 @@ func TestProjectSettingsOverrideTheUsers(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, ".claude", "settings.json"), `{"model": "claude-of-the-project"}`)
 		w.write(t, filepath.Join(w.repo, "CLAUDE.md"), "The project wants tests.\n")
 		w.chown(t, w.repo)
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "settings")
 		both := asked()
 		assert.Equal(t, both.Model, "claude-of-the-project")
 		assert.Check(t, is.Contains(both.UserText()+both.System, "The user wants short answers."))

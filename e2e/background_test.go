@@ -247,7 +247,7 @@ func TestSIGHUPToDockerAloneDetaches(t *testing.T) {
 // Commits of a loop that has lost its terminal are fetched like any others.
 func TestBackgroundLoopDeliversItsCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		w.plan(t, task{ID: "slow", Title: "Commit late", Steps: []string{
 			"touch begun; while ! test -e go; do sleep 0.05; done; echo x >made; git add made; git commit -q -m made-late",
 		}})
@@ -287,7 +287,7 @@ func TestBackgroundLoopRemovesItsOneTimeSandbox(t *testing.T) {
 // The logs of a clone cannot be read from outside, but what is on the host can.
 func TestAttachToALoopInAClone(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"for i in $(seq 100); do test -e go && exit; sleep 0.1; done; echo patience >said"}})
 		w.ok(t, "--detach", "build")
 		res := w.ralph(t, "logs", "-f").expect(t, 1)

@@ -12,7 +12,7 @@ import (
 
 // One setting has the sandbox and the proxy's own connections trust a company's certificates.
 func TestCompanyCertificates(t *testing.T) {
-	andRemote(t, withPrivateGit, func(t *testing.T, w *world) {
+	andRemote(t, withClone, func(t *testing.T, w *world) {
 		token := "ghp-of-a-company"
 		w.hostRepository(t, token)
 		company := filepath.Join(w.dir, "authority.pem")

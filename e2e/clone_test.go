@@ -31,7 +31,6 @@ func withClone(t *testing.T, test func(t *testing.T, w *world)) {
 }
 
 func (w *world) useClone() {
-	w.setenv("RALPH_GIT", "private")
 	w.setenv("RALPH_WORKSPACE", "clone")
 }
 

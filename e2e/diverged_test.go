@@ -29,7 +29,7 @@ func TestLoopStopsForTheUser(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			withPrivateGit(t, func(t *testing.T, w *world) {
+			withClone(t, func(t *testing.T, w *world) {
 				gate := func(id string) string {
 					return fmt.Sprintf("touch .ralph/begun-%[1]s; while ! test -e .ralph/go-%[1]s; do sleep 0.1; done", id)
 				}

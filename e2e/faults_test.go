@@ -113,7 +113,7 @@ var faults = []fault{
 		m.release(t)
 	}, code: 137},
 	{name: "ralph-removed-by-hand", outside: func(t *testing.T, m *faultRun) {
-		assert.NilError(t, os.RemoveAll(filepath.Join(m.repo, ".ralph")))
+		m.script(t, "rm -rf '"+m.repo+"/.ralph'")
 		m.release(t)
 	}, reason: "backlog"},
 }
@@ -275,7 +275,7 @@ func breakGit(script string) func(t *testing.T, m *faultRun) {
 func breakBacklog(script string) func(t *testing.T, m *faultRun) {
 	return func(t *testing.T, m *faultRun) {
 		eventually(t, func() error {
-			copies, err := filepath.Glob(filepath.Join(m.config, "ralph", "backlogs", m.name, "*.json"))
+			copies, err := filepath.Glob(filepath.Join(m.config, "ralph", "backlogs", m.name, "2*.json"))
 			assert.NilError(t, err)
 			var newest struct {
 				Tasks []struct{ Slug, Status string }

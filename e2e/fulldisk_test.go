@@ -21,15 +21,18 @@ import (
 var fullDisks = []fault{
 	// The commit of the run is in the sandbox only: there is no space for it outside.
 	{
-		name: "worktree", step: "head -c 200000 /dev/urandom >worktree-bad.txt && git add -A && git commit -qm 'Add worktree/bad'; cat /dev/zero >.ralph/big",
-		reason: "no space left on the file system of /", code: 1, repair: func(t *testing.T, m *faultRun) {
-			res := m.ralph(t, "build").expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "\nHint: free "))
-			res = m.ralph(t, "clean", "--force").expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "No space left on device"))
-			assert.NilError(t, os.Remove(filepath.Join(m.repo, ".ralph", "big")))
+		name: "worktree", reason: "no space left on device", code: 1, outside: func(t *testing.T, m *faultRun) {
+			fill := exec.Command("sh", "-c", "mkdir big; cp /dev/zero big/0; n=0; while echo x >big/$n; do n=$((n+1)); done")
+			fill.Dir = m.repo
+			assert.NilError(t, fill.Run())
+			m.release(t)
+		}, repair: func(t *testing.T, m *faultRun) {
+			res := m.ralph(t, "clean", "--force").expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "no space left on device"))
+			assert.NilError(t, os.RemoveAll(filepath.Join(m.repo, "big")))
 		},
 	},
+	{name: "clone", step: "cat /dev/zero >.ralph/big", reason: "no space left on the file system of /", code: 1, repair: func(t *testing.T, m *faultRun) { m.script(t, "rm .ralph/big") }},
 	// What has filled it ends with its run.
 	{
 		name: "leftover", step: "(exec 9>.ralph/big; rm .ralph/big; cat /dev/zero >&9; touch full; sleep 600) & until test -e full; do sleep 0.05; done; exit 1",
@@ -38,7 +41,7 @@ var fullDisks = []fault{
 	// The next run finds it empty.
 	{name: "tmp", step: "mkdir -p /tmp/d/e; chmod 555 /tmp/d; cat /dev/zero >/tmp/d/e/big; exit 1", reason: "exited with code 1: /tmp is full (32MiB)"},
 	{name: "shm", step: "mkdir /dev/shm/d; cat /dev/zero >/dev/shm/d/big; exit 1", reason: "exited with code 1: /dev/shm is full (16MiB)"},
-	// That of the engine, which has the private git directory.
+	// That of the git directory.
 	{
 		name: "engine", step: "cat /dev/zero >.git/big", reason: "no space left on the file system of /", code: 1,
 		repair: func(t *testing.T, m *faultRun) { m.script(t, "rm .git/big") },
@@ -60,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 	w.ok(t, "task", "list")
 	w.ok(t, "stop")
 	for _, m := range w.container(t).Mounts {
-		if m.Destination == filepath.Join(w.repo, ".git") {
+		if m.Destination == w.repo || m.Destination == filepath.Join(w.repo, ".git") {
 			w.mountSmallDisk(t, m.Source)
 		}
 	}

@@ -104,7 +104,7 @@ func tunnelTo(address string) http.Handler {
 // git in a sandbox fetches with the user's token, and pushes if the user allows it,
 // without having the token.
 func TestGitTokenStaysOnTheHost(t *testing.T) {
-	andRemote(t, withPrivateGit, func(t *testing.T, w *world) {
+	andRemote(t, withClone, func(t *testing.T, w *world) {
 		token := "ghp-stays-with-the-user-of-" + w.engine.Name
 		bare, refused := w.hostRepository(t, token)
 		// git's own store would be in the user's home, which is looked through.
@@ -193,12 +193,12 @@ func TestGitTokenIsNotUsedWhereItIsUnsafe(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_GIT_TOKEN", "read")
 		w.plan(t)
-		for _, tc := range []struct{ git, network, why string }{
-			{"direct", "allowlist", `it needs sandbox.git = "private", because otherwise the agent can change which repository the token is for`},
-			{"private", "deny", `it needs the network policy "allowlist"`},
-			{"private", "allowlist", "no token for git.example: git and the environment have none"},
+		for _, tc := range []struct{ workspace, network, why string }{
+			{"live", "allowlist", `it needs a clone (sandbox.workspace = "clone"), because otherwise the agent can change which repository the token is for`},
+			{"clone", "deny", `it needs the network policy "allowlist"`},
+			{"clone", "allowlist", "no token for git.example: git and the environment have none"},
 		} {
-			w.setenv("RALPH_GIT", tc.git)
+			w.setenv("RALPH_WORKSPACE", tc.workspace)
 			w.setenv("RALPH_NETWORK", tc.network)
 			res := w.ralph(t, "--recreate", "build").expect(t, 0)
 			assert.Check(t, is.Contains(res.stderr, `Warning: sandbox.git_token = "read" has no effect: `+tc.why))
@@ -268,7 +268,7 @@ print join ' ', ask("\x0d" . str($key) . str(str('x' x 32) . "\x32una") . "\0\0\
 // Commits of the agent are signed by the user's ssh-agent, which the sandbox
 // cannot use for anything else.
 func TestSignedCommits(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		key := w.addSigningKey(t)
 		verified := func(args ...string) string {
 			return run(t, w.named("git", append([]string{"-c", "safe.directory=*"}, args...)...)).expect(t, 0).stdout
@@ -293,7 +293,7 @@ func TestSignedCommits(t *testing.T) {
 		res = w.ralph(t, "--sign", "--recreate", "build").expect(t, 0)
 		assert.Equal(t, last(), "G una@example.com Add b\n", res.stdout+res.stderr)
 		verified("verify-commit", "HEAD")
-		assert.Check(t, is.Contains(w.read(t, "folder.txt"), "drwx------"))
+		assert.Check(t, is.Contains(w.read(t, "folder.txt"), "drwxr-xr-x"))
 		assert.Check(t, is.Contains(w.read(t, "folder.txt"), "Read-only file system"))
 		assert.Check(t, is.Contains(w.read(t, "folder.txt"), "sock=\n"))
 		assert.Check(t, is.Equal(w.read(t, "raw.txt"), "5 5 12"), "refused, refused, and the one key")
@@ -317,17 +317,18 @@ func TestSignedCommits(t *testing.T) {
 		run(t, w.named("ssh-add", "-q", "-D")).expect(t, 0)
 		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t)
-		assert.Check(t, is.Contains(w.read(t, "failed.txt"), "your ssh-agent did not sign"))
+		assert.Check(t, is.Contains(w.readFile(t, w.pathInside(t, "failed.txt")), "your ssh-agent did not sign"))
 
 		// What a sandbox for one command had goes with it.
 		run(t, w.named("ssh-add", "-q", key)).expect(t, 0)
 		w.plan(t, task{ID: "d", Title: "Add d", Steps: []string{"echo d > d.txt"}})
+		w.ok(t, "clean", "--force") // it has the backlog
 		w.configureUser(t, "[sandbox]\nreuse_container = false\nsign = true\n")
 		res = w.ralph(t, "build", "-n", "1").expect(t, 0)
 		assert.Equal(t, last(), "G una@example.com Add d\n", res.stdout+res.stderr)
 		folders, err := filepath.Glob(filepath.Join(w.config, "ralph", "sign", "*"))
 		assert.NilError(t, err)
-		assert.Check(t, is.Len(folders, 1), "that of the sandbox which stays")
+		assert.Check(t, is.Len(folders, 0))
 	})
 }
 
@@ -336,11 +337,11 @@ func TestSignedCommits(t *testing.T) {
 func TestUnsignedCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t)
-		w.setenv("RALPH_GIT", "direct")
+		w.setenv("RALPH_WORKSPACE", "live")
 		res := w.ralph(t, "--recreate", "--sign", "build").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, `Warning: sandbox.sign has no effect, and commits are not signed: it needs sandbox.git = "private"`))
+		assert.Check(t, is.Contains(res.stderr, `Warning: sandbox.sign has no effect, and commits are not signed: it needs a clone (sandbox.workspace = "clone")`))
 
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		w.setenv("SSH_AUTH_SOCK", "")
 		res = w.ralph(t, "--sign", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `git config --global gpg.format ssh`))

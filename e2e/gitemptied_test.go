@@ -12,7 +12,7 @@ import (
 // A run that empties the git directory takes the commit of the run before it along, which the
 // host may not have fetched yet. Its task is not done then.
 func TestEmptiedGitDirectoryLosesNoTask(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t,
 			task{ID: "a", Title: "Add a", Priority: 1, Steps: []string{"echo a > a.txt"}},
 			task{ID: "b", Title: "Empty it", Priority: 2, Steps: []string{"rm -rf .git/*; true"}},

@@ -22,19 +22,10 @@ import (
 // Sandboxes with a git directory or a clone of their own: the agent's commits
 // arrive on the user's branch.
 
-// withPrivateGit runs a test in a container with a private git directory.
-func withPrivateGit(t *testing.T, test func(t *testing.T, w *world)) {
-	t.Helper()
-	onEngines(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
-		test(t, w)
-	})
-}
-
 // A one-time sandbox that has the only copy of commits is kept, and the next command
 // fetches them and removes it.
 func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
 			"echo a > a && git add a && git commit -qm 'Only a' && git tag good",
@@ -57,7 +48,7 @@ func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 // The agent works on the live files, and its commits arrive on the user's branch
 // without touching the index.
 func TestCommitsArriveOnTheUsersBranch(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has staged\n")
 		w.git(t, "add", "half.txt")
 		w.write(t, filepath.Join(w.repo, "half.txt"), "what the user has not staged\n")
@@ -89,7 +80,7 @@ func TestCommitsArriveOnTheUsersBranch(t *testing.T) {
 
 // The user's branch is updated after each task, not only at the end of the loop.
 func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}},
 			task{ID: "b", Title: "Wait", Priority: 1, Steps: []string{"touch begun; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "2"))
@@ -108,7 +99,7 @@ func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
 
 // Recreating a sandbox fetches its commits first, and removes the volume.
 func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{"git switch -qc side && echo s > s.txt && git add -A && git commit -qm side && git switch -q main"}})
 		res := w.ralph(t, "build").expect(t, 0)
 		name := w.sandbox(t).Name
@@ -124,7 +115,7 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 		// A sandbox that others have removed leaves its volume.
 		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"touch begun; git add -A; git commit -qm hanging; touch committed; sleep 1000"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, "committed"))
+		waitForFile(t, w.pathInside(t, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		run(t, w.docker("rm", "-f", w.container(t).ID)).expect(t, 0)
@@ -135,10 +126,10 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 
 // When a command is killed, the next one fetches the commits.
 func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a > a.txt; git add a.txt; git commit -qm a; touch committed; while ! test -e go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, "committed"))
+		waitForFile(t, w.pathInside(t, "committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
@@ -167,7 +158,7 @@ func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 }
 
 func TestPrivateGitDirectoryOfALinkedWorktree(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		main := w.git(t, "rev-parse", "main")
 		linked := filepath.Join(w.dir, "linked")
 		w.git(t, "worktree", "add", "-q", "-b", "side", linked)
@@ -183,7 +174,7 @@ func TestPrivateGitDirectoryOfALinkedWorktree(t *testing.T) {
 // When both branches have moved, neither is changed, and the hint that is printed
 // works.
 func TestDivergedBranchesAreReported(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
 		waitForFile(t, w.pathInside(t, "begun"))
@@ -191,16 +182,16 @@ func TestDivergedBranchesAreReported(t *testing.T) {
 		w.git(t, "add", "user.txt")
 		w.git(t, "commit", "-qm", "The user's")
 		mine := w.git(t, "rev-parse", "main")
-		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		w.write(t, w.pathInside(t, ".ralph/go"), "")
 		res := build.wait(t).expect(t, wire.ExitUnmerged)
 		merged := "refs/ralph/" + w.sandbox(t).Name + "/@merged"
 		assert.Assert(t, is.Contains(res.stderr, "Warning: your branch and the sandbox's have diverged: "))
-		assert.Assert(t, is.Contains(res.stderr, "git reset "+merged))
+		assert.Assert(t, is.Contains(res.stderr, "git reset --keep "+merged))
 		assert.Equal(t, w.git(t, "rev-parse", "main"), mine)
 
 		res = w.ralph(t, "build").expect(t, 1)
 		assert.Assert(t, is.Contains(res.stderr, "Error: your branch and the sandbox's have diverged: "))
-		w.git(t, "reset", "-q", merged)
+		w.git(t, "reset", "-q", "--keep", merged)
 		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
 		w.ralph(t, "build").expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add b")
@@ -208,23 +199,23 @@ func TestDivergedBranchesAreReported(t *testing.T) {
 	})
 }
 
-func TestSubmodulesAreRejected(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+// A submodule is a link that stays as it is; only what changes one is not taken.
+func TestRepositoryWithASubmodule(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
 		other := filepath.Join(w.dir, "other")
 		w.git(t, "clone", "-q", w.repo, other)
 		w.git(t, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
-		for _, command := range [][]string{{"build"}, {"task", "list"}} {
-			res := w.ralph(t, command...).expect(t, 1)
-			assert.Assert(t, is.Contains(res.stderr, `Error: repository with a submodule ("sub")`))
-			assert.Check(t, !strings.Contains(res.stderr, "Creating the sandbox"), "it was refused too late")
-		}
-		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
+		w.git(t, "commit", "-qm", "submodule")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt && git add a.txt && git commit -qm 'Only a'"}})
+		w.ok(t, "build", "-n", "1")
+		assert.Equal(t, w.git(t, "diff", "--name-only", "HEAD~", "HEAD"), "a.txt")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 	})
 }
 
 // A one-time sandbox delivers its commits and leaves no volume.
 func TestOneTimeSandboxLeavesCommitsAndNoVolume(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)
@@ -236,7 +227,7 @@ func TestOneTimeSandboxLeavesCommitsAndNoVolume(t *testing.T) {
 
 // Commits of two commands that run at the same time both arrive.
 func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t,
 			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm 'Add b' b.txt"}})
@@ -244,7 +235,7 @@ func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
 		waitForFile(t, w.pathInside(t, "begun"))
 		w.ralph(t, "build", "-n", "1").expect(t, 0)
 		assert.Assert(t, is.Contains(w.git(t, "log", "--format=%s"), "Add b"))
-		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		w.write(t, w.pathInside(t, ".ralph/go"), "")
 		first.wait(t).expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
@@ -252,7 +243,7 @@ func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
 }
 
 func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "selftest").expect(t, 0)
 		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
 	})
@@ -261,7 +252,7 @@ func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
 // A loop and its backlog belong to the branch that they were started for, whatever
 // the agent checks out, and whatever a session leaves checked out.
 func TestLoopStaysOnItsBranch(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"git checkout -qb other && echo a > a.txt && git add a.txt && git commit -qm 'On other'"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt"}})
 		res := w.ralph(t, "build").expect(t, 0)
@@ -285,7 +276,7 @@ func TestLoopStaysOnItsBranch(t *testing.T) {
 // What the user has not committed is left out of an agent's commits, and the index
 // stays what the user has staged.
 func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "code.txt"), "one\n")
 		w.write(t, filepath.Join(w.repo, "staged.txt"), "one\n")
 		w.git(t, "add", "-A")
@@ -301,14 +292,22 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 		assert.Equal(t, len(w.containers(t)), 0, "nothing was made")
 
 		before := w.git(t, "rev-parse", "main")
-		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; echo three > staged.txt; git add -A; git commit -qam all"}},
-			task{ID: "b", Title: "Nothing", Priority: 1, Steps: []string{"true"}})
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"test ! -e .env; echo a > a.txt; git add -A; git commit -qam all"}})
 		res = w.ralph(t, "build").expect(t, 0)
-		assert.Equal(t, strings.Count(res.stderr, "Your uncommitted changes in 3 files are left out of the sandbox's commits: "), 1, res.stderr)
-		assert.Check(t, is.Contains(res.stderr, "Files with your uncommitted changes were changed, and are not committed: staged.txt"))
+		assert.Equal(t, strings.Count(res.stderr, "Warning: the sandbox does not have your uncommitted changes in 3 files: "), 1, res.stderr)
 		assert.Equal(t, w.git(t, "diff", "--name-only", before, "main"), "a.txt")
-		assert.Equal(t, w.git(t, "show", ":staged.txt"), "two")
-		assert.Equal(t, w.git(t, "status", "--porcelain"), strings.Replace(dirty, "M  staged", "MM staged", 1))
+		assert.Equal(t, w.git(t, "status", "--porcelain"), dirty)
+
+		// Both have changed a file.
+		before = w.git(t, "rev-parse", "main")
+		w.plan(t, task{ID: "b", Title: "Change it", Steps: []string{"echo three > staged.txt; git commit -qam three"}})
+		res = w.ralph(t, "build").expect(t, wire.ExitUnmerged)
+		assert.Check(t, is.Contains(res.stderr, `your "staged.txt" would be overwritten`))
+		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
+		assert.Equal(t, w.git(t, "status", "--porcelain"), dirty)
+		w.git(t, "stash", "-q", "--include-untracked")
+		w.ok(t, "task", "list")
+		assert.Equal(t, w.git(t, "show", "main:staged.txt"), "three")
 	})
 }
 
@@ -316,7 +315,7 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 // commits are fetched after every build, and recreating it loses none.
 func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		before := w.git(t, "rev-parse", "HEAD")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		res := w.ralph(t, "build").expect(t, 14)
@@ -355,10 +354,10 @@ func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
 
 func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		if w.driver == config.DriverDockerSandbox {
 			res := w.ralph(t, "task", "list").expect(t, 1)
-			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.git = "private" works with the drivers container and sbx only, not docker-sandbox`))
+			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.workspace = "clone" works with the drivers container and sbx only, not docker-sandbox`))
 			return
 		}
 		linked := filepath.Join(w.dir, "linked")

@@ -22,7 +22,7 @@ import (
 // Hooks, filters and other programs that an agent plants for the user's git are not
 // run.
 func TestPlantedGitConfigurationIsNotRun(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		side := filepath.Join(w.repo, ".worktrees", "side")
 		w.git(t, "worktree", "add", "-q", "-b", "side", side)
 		marker := filepath.Join(w.dir, "marker")
@@ -35,11 +35,8 @@ git config core.hooksPath $c/hooks
 echo '* filter=x' > .gitattributes
 mv .git .gone && exit 90
 rmdir .git && exit 91
-echo "gitdir: $PWD/evil" > .worktrees/side/.git
-mv .worktrees .other && exit 92
 mkdir -p nested && git init -q --bare nested && git -C nested config core.fsmonitor 'touch MARK; false'
 mkdir -p .git/evil && echo evil > .git/commondir; rm -f .git/commondir
-touch .git/objects/x && ls -d /opt/ralph-git/host && ! touch /opt/ralph-git/host$PWD/.git/objects/x
 git -c core.hooksPath=/dev/null -c core.fsmonitor=false branch 'odd$(touch${IFS}MARK)' || exit 93
 git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/odd$(printf '\343\200\200')x" HEAD
 `, "MARK", marker)
@@ -49,7 +46,7 @@ git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/o
 		w.git(t, "commit", "-qm", "plant")
 		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{"sh plant.sh > plant.log 2>&1; echo $? >> plant.log"}})
 		w.ralph(t, "build", "-n", "1")
-		log := w.read(t, "plant.log")
+		log := w.readFile(t, w.pathInside(t, "plant.log"))
 		assert.Assert(t, strings.HasSuffix(log, "\n0\n"), log)
 
 		for _, dir := range []string{w.repo, side} {
@@ -69,7 +66,7 @@ git -c core.hooksPath=/dev/null -c core.fsmonitor=false update-ref "refs/heads/o
 // An agent can break its own git directory, but not the user's. It is restored within
 // the same command.
 func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)
 		box := w.sandbox(t).Name
@@ -97,7 +94,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 // A sandbox whose git directory was broken between two commands can be recreated and
 // removed. Lost commits are reported.
 func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		w.ralph(t, "build").expect(t, 0)
 		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}, {"clean", "--force"}} {
@@ -121,7 +118,7 @@ func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
 // A repository that the agent commits over a commit of the user's is reported, and
 // neither our hints nor the user's git commands run its programs.
 func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		marker := filepath.Join(w.dir, "marker")
 		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{
 			"git init -q inner && cd inner && git config user.name x && git config user.email x@y && git commit -q --allow-empty -m x && git config core.fsmonitor 'touch " + marker + "; false'",
@@ -182,7 +179,7 @@ func TestHooksInCommitsOfACloneAreReported(t *testing.T) {
 
 // A process that a command has left in the sandbox writes hooks later.
 func TestHooksOfALeftProcessAreReported(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
 		w.git(t, "config", "core.hooksPath", ".hooks")
 		res := w.ralph(t, "shell", "--", "sh", "-c", "(until [ -e go ]; do sleep 0.1; done; mkdir .hooks; touch .hooks/pre-push; touch went) >/dev/null 2>&1 &").expect(t, 0)
 		assert.Check(t, !strings.Contains(res.stderr, "have changed"), res.stderr)
@@ -196,7 +193,7 @@ func TestHooksOfALeftProcessAreReported(t *testing.T) {
 // A branch with malformed commits is reported, the others are fetched, and nothing of
 // it remains in the user's repository.
 func TestUnfetchableBranchIsReported(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{
 			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w /etc/hostname) | git mktree) && git branch bad $(git commit-tree -m bad -p HEAD $tree)`,
 			"git branch fine $(git commit-tree -m fine -p HEAD HEAD^{tree}); echo a > a.txt",
@@ -233,25 +230,14 @@ func (w *world) inDirectory(dir string) *world {
 // A repository that an agent creates in a subdirectory determines neither mounts nor
 // tokens when the user runs a command there.
 func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
-		secret := filepath.Join(w.dir, "src", "secret")
-		assert.NilError(t, os.MkdirAll(secret, 0o755))
-		w.chown(t, secret)
-		private := w.inDirectory(secret)
-		private.git(t, "init", "-q")
-		private.write(t, filepath.Join(secret, "key"), "swordfish\n")
-		private.git(t, "add", "key")
-		private.git(t, "commit", "-q", "-m", "key")
-		blob := private.git(t, "rev-parse", "HEAD:key")
-
+	onEngines(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_WORKSPACE", "live")
 		w.plan(t, task{ID: "a", Title: "Make a repository", Steps: []string{
 			"mkdir tool && cd tool && git init -q && git remote add origin https://git.example/" + w.slug + "-other.git && git commit -q --allow-empty -m made",
-			"echo " + filepath.Join(secret, ".git", "objects") + " >tool/.git/objects/info/alternates",
 			"cd tool && echo a >f && git add f && git commit -q -m f && echo b >f && echo '* filter=x' >.git/info/attributes",
 			"cd tool && for kind in clean smudge process; do git config filter.x.$kind 'touch " + filepath.Join(w.dir, "ran") + "; false'; done",
 		}})
-		w.ralph(t, "build").expect(t, 14)
-		before := len(w.containers(t))
+		w.ok(t, "build")
 		tool := w.inDirectory(filepath.Join(w.repo, "tool"))
 		const unapproved = " is not approved (it is inside the repository "
 		for _, args := range [][]string{
@@ -270,21 +256,8 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 		}
 		tool.dialogue(t, "task list", "Use it? [y/N]", "n").expect(t, 1)
 
-		// To use it anyway, its alternates have to be approved, too.
-		res := func() result {
-			tm := tool.shell(t, "task list")
-			tm.answer(t, "Use it? [y/N]", "y", "Let the agent read them? [y/N]", "n")
-			return tm.wait(t)
-		}()
-		res.expect(t, 1)
-		assert.Check(t, is.Contains(res.stdout, filepath.Join(secret, ".git", "objects")))
-		assert.Equal(t, len(w.containers(t)), before)
-		tool.ralph(t, "task", "list").expect(t, 1)
-
-		// Approved, it works, as a clone with --shared does.
 		tool.ok(t, "trust", "--force")
 		t.Cleanup(func() { tool.ralph(t, "clean", "--force") })
-		assert.Equal(t, tool.ok(t, "shell", "--", "git", "cat-file", "-p", blob), "swordfish\n")
 		tool.ok(t, "worktree", "add", "x")
 		tool.ok(t, "worktree", "ls")
 		tool.ok(t, "worktree", "rm", "x")

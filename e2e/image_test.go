@@ -150,7 +150,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 		assert.Assert(t, second != first)
 
 		// One is in use, the other is needed.
-		if w.endpoint != nil { // the user of a clone has a name in each image
+		if w.hasClone() { // the user of a clone has a name in each image
 			w.removeSandboxes(t)
 			assert.Equal(t, w.ok(t, append(mine, "--force")...), first+"\n")
 			assert.Assert(t, !w.hasImage(t, first) && w.hasImage(t, second))

@@ -87,60 +87,41 @@ func TestSecretScanOfAFollowedLoop(t *testing.T) {
 
 // A repair of git while another loop works would lose what that commits.
 func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"live", "clone"} {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, enginesFor(t)[0])
-			w.setenv("RALPH_GIT", "private")
-			user := fmt.Sprintf("%d:%d", w.uid, w.gid)
-			if name == "clone" {
-				w.useClone()
-				user = "1000:1000" // of the image
+	withClone(t, func(t *testing.T, w *world) {
+		head := filepath.Join(w.repo, ".git", "HEAD")
+		w.plan(
+			t,
+			task{ID: "a", Title: "A", Steps: []string{
+				"touch /tmp/waiting && until [ -e /tmp/go ]; do sleep 0.1; done; echo 'ref: refs/heads/main' > " + head,
+				"echo a > a.txt && git add a.txt && git commit -qm 'Only a'; rm " + head,
+			}},
+			task{ID: "b", Title: "B", Priority: 1, Steps: []string{"echo b > b.txt && git add b.txt && git commit -qm 'Only b'"}},
+		)
+		first := start(t, w.docker("ralph", "build", "-n", "1"))
+		eventually(t, func() error {
+			if len(w.sandboxes(t)) == 0 || w.inside(t, "test", "-e", "/tmp/waiting").code != 0 {
+				return fmt.Errorf("the agent does not wait")
 			}
-			head := filepath.Join(w.repo, ".git", "HEAD")
-			w.plan(
-				t,
-				task{ID: "a", Title: "A", Steps: []string{
-					"touch /tmp/waiting && until [ -e /tmp/go ]; do sleep 0.1; done; echo 'ref: refs/heads/main' > " + head,
-					"echo a > a.txt && git add a.txt && git commit -qm 'Only a'; rm " + head,
-				}},
-				task{ID: "b", Title: "B", Priority: 1, Steps: []string{"echo b > b.txt && git add b.txt && git commit -qm 'Only b'"}},
-			)
-			first := start(t, w.docker("ralph", "build", "-n", "1"))
-			eventually(t, func() error {
-				if len(w.sandboxes(t)) == 0 || w.inside(t, "test", "-e", "/tmp/waiting").code != 0 {
-					return fmt.Errorf("the agent does not wait")
-				}
-				return nil
-			})
-			run(t, w.docker("exec", "-u", user, w.sandbox(t).ID, "rm", head)).expect(t, 0)
-			second := start(t, w.docker("ralph", "build", "-n", "1"))
-			awaitOutput(t, second, "Waiting for other commands in the sandbox")
-			beside := w.ralph(t, "shell", "--", "true").expect(t, 1)
-			assert.Check(t, is.Contains(beside.stderr, "not repairing it while another command is running there"))
-			w.inside(t, "touch", "/tmp/go").expect(t, 0)
-			ended, res := first.wait(t), second.wait(t)
-			if res.code != 0 { // says which of the two repaired it, and what was committed twice
-				t.Logf("the first loop: %+v\n%s", ended, w.git(t, "log", "--all", "--graph", "--oneline"))
-			}
-			res.expect(t, 0)
-			assert.Equal(t, w.git(t, "log", "--format=%s", "main", "--", "a.txt", "b.txt"), "Only b\nOnly a")
+			return nil
 		})
-	}
+		run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "rm", head)).expect(t, 0)
+		second := start(t, w.docker("ralph", "build", "-n", "1"))
+		awaitOutput(t, second, "Waiting for other commands in the sandbox")
+		beside := w.ralph(t, "shell", "--", "true").expect(t, 1)
+		assert.Check(t, is.Contains(beside.stderr, "not repairing it while another command is running there"))
+		w.inside(t, "touch", "/tmp/go").expect(t, 0)
+		ended, res := first.wait(t), second.wait(t)
+		if res.code != 0 { // says which of the two repaired it, and what was committed twice
+			t.Logf("the first loop: %+v\n%s", ended, w.git(t, "log", "--all", "--graph", "--oneline"))
+		}
+		res.expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "--format=%s", "main", "--", "a.txt", "b.txt"), "Only b\nOnly a")
+	})
 }
 
 // A branch that cannot be fetched keeps a sandbox, unless its commits are discarded.
 func TestUnfetchableSandboxIsKept(t *testing.T) {
-	t.Parallel()
-	for _, workspace := range []string{"clone", "live"} {
-		t.Run(workspace, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, enginesFor(t)[0])
-			w.setenv("RALPH_GIT", "private")
-			w.setenv("RALPH_WORKSPACE", workspace)
-			assertUnfetchableSandboxIsKept(t, w)
-		})
-	}
+	withClone(t, assertUnfetchableSandboxIsKept)
 }
 
 func assertUnfetchableSandboxIsKept(t *testing.T, w *world) {

@@ -110,7 +110,7 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 			assert.Check(t, !strings.Contains(res.stdout+res.stderr, "runtime"), "%s%s", res.stdout, res.stderr)
 		}
 		restarted("task", "list")
-		w.setenv("RALPH_GIT", "private") // which is looked at before
+		w.setenv("RALPH_WORKSPACE", "clone") // which is looked at before
 		w.ok(t, "--recreate", "task", "list")
 		restarted("shell", "--", "echo", "a")
 		restarted("build")

@@ -56,11 +56,11 @@ func TestBuildTurnsThreeTasksIntoCommits(t *testing.T) {
 func TestSpellingsOfTheOriginShareTheBacklog(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+"/")
-		for _, git := range []string{"direct", "private"} {
-			w.setenv("RALPH_GIT", git)
-			w.ok(t, "--recreate", "task", "create", git, "Add it")
+		for _, workspace := range []string{"live", "clone"} {
+			w.setenv("RALPH_WORKSPACE", workspace)
+			w.ok(t, "--recreate", "task", "create", workspace, "Add it")
 		}
-		both := map[string]string{"direct": "open", "private": "open"}
+		both := map[string]string{"live": "open", "clone": "open"}
 		assert.DeepEqual(t, w.statuses(t), both)
 		// An agent can change git's configuration inside.
 		w.ok(t, "shell", "--", "git", "remote", "set-url", "origin", "https://git.example/other/one")
@@ -72,7 +72,7 @@ func TestSpellingsOfTheOriginShareTheBacklog(t *testing.T) {
 // and the loop knows all the same which repository it works on.
 func TestOriginOnThisMachine(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		origin := filepath.Join(w.dir, "origin.git")
 		w.git(t, "init", "-q", "--bare", origin)
 		w.git(t, "remote", "set-url", "origin", origin)
@@ -87,13 +87,13 @@ func TestOriginOnThisMachine(t *testing.T) {
 // A repository is removed, and cloned again to the same directory.
 func TestRecreatedWorktreeDirectory(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		for _, git := range []string{"private", "direct"} {
-			w.setenv("RALPH_GIT", git)
-			w.ok(t, "--recreate", "task", "create", git, "Add "+git, "-s", `["echo a > `+git+`"]`)
+		for _, workspace := range []string{"clone", "live"} {
+			w.setenv("RALPH_WORKSPACE", workspace)
+			w.ok(t, "--recreate", "task", "create", workspace, "Add "+workspace, "-s", `["echo a > `+workspace+`"]`)
 			w.ok(t, "build", "-n", "1")
 			origin, head := w.git(t, "remote", "get-url", "origin"), w.git(t, "rev-parse", "HEAD")
 
-			aside := w.repo + "-" + git
+			aside := w.repo + "-" + workspace
 			assert.NilError(t, os.Rename(w.repo, aside))
 			clone := w.command("git", "clone", "-q", aside, w.repo)
 			clone.Dir = aside
@@ -101,13 +101,13 @@ func TestRecreatedWorktreeDirectory(t *testing.T) {
 			w.git(t, "remote", "set-url", "origin", origin)
 			w.git(t, "config", "user.name", "Una User")
 			w.git(t, "config", "user.email", "una@example.com")
-			w.ok(t, "task", "create", git+"-again", "Again", "-s", `["echo b > `+git+`-again"]`)
+			w.ok(t, "task", "create", workspace+"-again", "Again", "-s", `["echo b > `+workspace+`-again"]`)
 			assert.NilError(t, os.MkdirAll(filepath.Join(w.repo, "specs"), 0o755))
 			w.write(t, filepath.Join(w.repo, "specs", "a.md"), "A\n")
 			w.chown(t, w.repo)
 			w.ok(t, "build", "-n", "1")
 			assert.Equal(t, w.git(t, "log", "--format=%s", head+".."), "Again")
-			assert.Equal(t, w.read(t, git+"-again"), "b\n")
+			assert.Equal(t, w.read(t, workspace+"-again"), "b\n")
 		}
 	})
 }
@@ -140,6 +140,8 @@ func TestPlanCreatesTasksFromSpecs(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, "specs", "greeting.md"), "# Greeting\n\n```ralph-tasks\n"+
 			`{"id":"greeting/01","t":"Say hello","p":0,"steps":["echo hello > hello"]}`+"\n"+
 			`{"id":"greeting/02","t":"Say it twice","p":1,"deps":["greeting/01"],"steps":["cat hello hello > twice"]}`+"\n```\n")
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "spec")
 
 		out := w.ok(t, "plan")
 
@@ -148,7 +150,7 @@ func TestPlanCreatesTasksFromSpecs(t *testing.T) {
 		assert.Check(t, is.Contains(show, "Spec:        greeting.md"))
 		assert.Check(t, is.Contains(show, "greeting/01 (open)"))
 		assert.Check(t, is.Contains(out, "inserted: 2, updated: 0"))
-		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "1", "planning implements nothing")
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "2", "planning implements nothing")
 	})
 }
 
@@ -297,15 +299,15 @@ func TestCostOfALongLastMessageIsCounted(t *testing.T) {
 // stay, and so does the other agent's claim.
 func TestOvertakenRunDoesNotCount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
 			"echo a >a.txt; git add a.txt; git commit -qm 'Of the first'; touch .ralph/begun; while ! test -e .ralph/go; do sleep 0.05; done",
 		}})
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(w.repo, ".ralph", "begun"))
+		waitForFile(t, w.pathInside(t, ".ralph/begun"))
 		w.ok(t, "task", "update", "a", "--status", "open")
 		w.ok(t, "task", "claim", "a", "--agent", "beef")
-		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		w.write(t, w.pathInside(t, ".ralph/go"), "")
 		res := build.wait(t)
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: another agent has claimed a"))
@@ -344,14 +346,14 @@ func TestBacklogIsRestoredFromABackup(t *testing.T) {
 		assert.DeepEqual(t, w.statuses(t), done)
 
 		// The next command replaces an empty database.
-		w.write(t, filepath.Join(w.repo, ".ralph", "tasks.db"), "")
+		w.write(t, w.pathInside(t, ".ralph/tasks.db"), "")
 		res = w.ralph(t, "build")
 		assert.Check(t, res.code != 0, res.stdout)
 		assert.Check(t, is.Contains(res.stderr, "Error: the backlog is gone: its database has no tasks\nHint: "+remedy))
 		w.ralph(t, "task", "restore").expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), done)
 
-		w.write(t, filepath.Join(w.repo, ".ralph", "tasks.db"), strings.Repeat("garbage ", 2000))
+		w.write(t, w.pathInside(t, ".ralph/tasks.db"), strings.Repeat("garbage ", 2000))
 		res = w.ralph(t, "task", "list")
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stdout+res.stderr, `restore a copy with "docker ralph task restore"`))

@@ -288,7 +288,7 @@ func TestModelFailuresAreReportedAtOnce(t *testing.T) {
 				}
 				return nil
 			})
-			w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+			w.write(t, w.pathInside(t, ".ralph/go"), "")
 			said := build.wait(t).stderr
 			assert.Equal(t, strings.Count(said, tc.want), 1, said)
 		}

@@ -90,11 +90,11 @@ func TestNetworkPolicy(t *testing.T) {
 		assert.Equal(t, found["github.com"].Origin, "preset git")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "github.com "))
 
-		if w.endpoint != nil {
-			return // a clone is never for one command only
-		}
 		// The rule is set for the branch, not for the sandbox.
 		w.stop(t, w.sandbox(t))
+		if w.hasClone() {
+			w.ok(t, "clean", "--force") // it has the backlog
+		}
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.ok(t, "network", "allow", "far.invalid")
 		w.plan(t, task{ID: "d", Title: "Try in one of its own", Steps: []string{reachStep("far.invalid", "far")}})

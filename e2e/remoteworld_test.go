@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -14,6 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
 )
@@ -64,7 +66,6 @@ func andRemote(t *testing.T, elsewhere func(t *testing.T, test func(t *testing.T
 	t.Run("remote-"+by.name, func(t *testing.T) {
 		t.Parallel()
 		w, _ := newRemoteWorld(t, engineAfter(remoteEnginesFor(t)[0], 1), by)
-		w.setenv("RALPH_GIT", "private")
 		test(t, w)
 	})
 }
@@ -73,14 +74,26 @@ func andRemote(t *testing.T, elsewhere func(t *testing.T, test func(t *testing.T
 func newRemoteWorld(t *testing.T, e engines.Engine, by transport) (*world, *slowlink.Link) {
 	t.Helper()
 	w := newWorld(t, e)
+	w.setenv("RALPH_WORKSPACE", "clone")
 	link := by.connect(w, t)
 	t.Cleanup(func() { assertNoHostMounts(t, w) })
 	return w, link
 }
 
+// hasClone reports whether the world's sandboxes are containers with a clone.
+func (w *world) hasClone() bool {
+	workspace := ""
+	for _, entry := range w.env {
+		if value, is := strings.CutPrefix(entry, "RALPH_WORKSPACE="); is {
+			workspace = value
+		}
+	}
+	return w.driver == config.DriverContainer && workspace != config.WorkspaceLive
+}
+
 // insideUID is the ID of the agent's user: yours, or always the same in a clone.
 func (w *world) insideUID() string {
-	if w.endpoint != nil {
+	if w.hasClone() {
 		return "1000"
 	}
 	return fmt.Sprint(w.uid)
@@ -88,7 +101,7 @@ func (w *world) insideUID() string {
 
 // insideUser is the agent's user and group.
 func (w *world) insideUser() string {
-	if w.endpoint != nil {
+	if w.hasClone() {
 		return "1000:1000"
 	}
 	return fmt.Sprintf("%d:%d", w.uid, w.gid)
@@ -98,7 +111,7 @@ func (w *world) insideUser() string {
 // volume on the engine's machine.
 func (w *world) pathInside(t *testing.T, name string) string {
 	t.Helper()
-	if w.endpoint == nil {
+	if !w.hasClone() {
 		return filepath.Join(w.repo, name)
 	}
 	for _, c := range w.containers(t) {

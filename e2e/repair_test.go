@@ -150,9 +150,6 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 		other := newRootWorld(t, w.engine)
 		other.useDefaults()
 		other.slug = w.slug
-		if w.endpoint != nil {
-			other.setenv("RALPH_WORKSPACE", "clone")
-		}
 		other.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
 		other.plan(t, task{ID: "c", Title: "Of another user"})
 		assert.Equal(t, len(w.containers(t)), 2)
@@ -167,10 +164,10 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 // directory.
 func (w *world) moveWithCommit(t *testing.T) {
 	t.Helper()
-	w.setenv("RALPH_GIT", "private")
+	w.setenv("RALPH_WORKSPACE", "clone")
 	w.plan(t, task{ID: "a", Title: "Commit and wait", Steps: []string{"echo a >a.txt; git add a.txt; git commit -qm inside; touch .ralph/at; sleep 600"}})
 	build := start(t, w.docker("ralph", "build"))
-	waitForFile(t, filepath.Join(w.repo, ".ralph", "at"))
+	waitForFile(t, w.pathInside(t, ".ralph/at"))
 	build.signalGroup(syscall.SIGKILL)
 	build.wait(t)
 	run(t, w.docker("stop", "-t", "0", w.sandbox(t).Name)).expect(t, 0)
@@ -194,21 +191,6 @@ func TestMovedProjectKeepsItsCommits(t *testing.T) {
 		assert.Check(t, is.Contains(w.ok(t, "ls"), w.repo))
 		w.ok(t, "clean", "--force")
 		assert.Equal(t, len(w.containers(t)), 0)
-	})
-}
-
-// Commits that cannot be fetched are discarded only with --discard-commits.
-func TestCleanDiscardsCommitsOnlyWhenAsked(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
-		w.moveWithCommit(t)
-		res := w.ralph(t, "clean", "--force").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "docker ralph clean --discard-commits "))
-		assert.Equal(t, len(w.containers(t)), 1)
-		w.ok(t, "clean", "--force", "--discard-commits")
-		assert.Equal(t, len(w.containers(t)), 0)
-		for _, v := range w.volumes(t) {
-			assert.Check(t, !strings.HasPrefix(v, "ralph-git-"), v)
-		}
 	})
 }
 

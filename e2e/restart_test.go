@@ -162,7 +162,7 @@ func (q *scriptedAgent) run(t *testing.T, script string) string {
 func (q *scriptedAgent) reset(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"ask*", "answer*"} {
-		files, err := filepath.Glob(filepath.Join(q.w.repo, ".ralph", pattern))
+		files, err := filepath.Glob(q.w.pathInside(t, ".ralph/"+pattern))
 		assert.NilError(t, err)
 		for _, f := range files {
 			assert.NilError(t, os.Remove(f))
@@ -180,13 +180,14 @@ func TestEngineRestart(t *testing.T) {
 		t.Parallel()
 		e := newOwnEngine(t, like)
 		w := newWorld(t, e.Engine)
-		l := &lab{program: w.installProbes(t, program), forbidden: publicAddress(t)}
+		l := &lab{forbidden: publicAddress(t)}
 		assert.NilError(t, server.Serve(t.Context(), l.forbidden))
 		run(t, w.docker("run", "--rm", "-v", program+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", l.forbidden+":80")).expect(t, 0)
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.setenv("RALPH_ALLOW", "private.example=10.0.0.0/8")
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{scriptRunner}})
+		l.program = w.installProbes(t, program)
 		l.publish(t, w)
 		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, agent: &scriptedAgent{w: w}, task: "a"}
 
@@ -270,7 +271,7 @@ func (r *restarted) publishAgain(t *testing.T) {
 
 // attempt are a script that tries the ways out, with an allowed one among them.
 func (r *restarted) attempt(proxy string) string {
-	program := r.lab.program
+	program := filepath.Join(r.w.repo, ".ralph", "abuse")
 	return program + " tcp " + r.lab.forbidden + ":80 && echo OPEN; " +
 		program + " udp " + r.lab.forbidden + ":53 x && echo OPEN; " +
 		program + " dns udp " + r.lab.forbidden + ":53 x.example. A && echo OPEN; " +
@@ -354,7 +355,7 @@ func TestRootlessEngine(t *testing.T) {
 	assert.Equal(t, w.git(t, "log", "--reverse", "--format=%s", "HEAD~2.."), "Work\nReach out")
 	assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 	w.assertOwnership(t)
-	assert.Equal(t, w.read(t, "who"), "0\n")
+	assert.Equal(t, w.read(t, "who"), "1000\n")
 	assert.Check(t, is.Contains(w.read(t, "root"), "Read-only file system"))
 	assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
 	assert.Check(t, is.Contains(w.read(t, "near"), hostNotFound))

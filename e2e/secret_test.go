@@ -259,7 +259,7 @@ func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
 		w.setenv("ANTHROPIC_API_KEY", key)
 		w.write(t, filepath.Join(w.repo, "mine"), "")
 		res = w.ralph(t, build...).expect(t, 0)
-		assert.Equal(t, res.stderr, "Warning: the agent has your git directory and can commit your uncommitted changes in 1 file: mine\n")
+		assert.Equal(t, res.stderr, "Warning: the agent works on your files and can commit your uncommitted changes in 1 file: mine\n")
 		assert.Equal(t, w.readFile(t, w.pathInside(t, "key")), "key: proxy-managed\n")
 
 		// Unless the user passes it.

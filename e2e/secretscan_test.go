@@ -49,7 +49,7 @@ func TestSecretScanOfTheWorktree(t *testing.T) {
 
 // Commits with credentials stay in the sandbox until the user takes them.
 func TestSecretScanOfTheAgentsCommits(t *testing.T) {
-	andRemote(t, withPrivateGit, func(t *testing.T, w *world) {
+	andRemote(t, withClone, func(t *testing.T, w *world) {
 		key := "AKIA" + "QYLPMN5HHHFPZAM2"
 		before := w.git(t, "rev-parse", "HEAD")
 		w.plan(t, task{ID: "a", Title: "Leak", Steps: []string{
@@ -114,7 +114,7 @@ func (w *world) scannerless(t *testing.T) (hide *atomic.Bool) {
 // A scan that cannot run blocks: before an agent starts, and before its commits
 // come out.
 func TestFailedSecretScanBlocks(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		hide := w.scannerless(t)
 		w.plan(t, task{ID: "a", Title: "Commit", Steps: []string{
 			"touch begun; until [ -e go ]; do sleep 0.1; done", "date >made && git add made && git commit -qm made",
@@ -151,7 +151,7 @@ func TestFailedSecretScanBlocks(t *testing.T) {
 
 // A confirmation is enough, and so is a scan that only warns.
 func TestSecretScanOfMergedCommits(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		steps := func(name string) []string {
 			return []string{"printf 'key = AKIA%s\\n' QYLPMN5HHHFPZAM2 > " + name + " && git add " + name + " && git commit -qm leak; git rm -q " + name + "; git commit -qm gone"}
 		}

@@ -276,7 +276,7 @@ func TestSelfTestWithoutAnEngine(t *testing.T) {
 func TestSelfTestWithAClone(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.createUnrelatedMicroVM(t)
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		if w.driver == config.DriverSbx {
 			assert.Equal(t, summary(w.selfTest(t, filepath.Join(w.dir, "nowhere"), 0)), allPassed)
 			return

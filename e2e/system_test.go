@@ -25,7 +25,7 @@ func TestSystemPruneRemovesWhatADeletedRepositoryLeft(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		gone, lost := w.otherRepository(t, "gone"), w.otherRepository(t, "lost")
-		gone.setenv("RALPH_GIT", "direct")
+		gone.setenv("RALPH_WORKSPACE", "live")
 		for _, repo := range []*world{w, gone, lost} {
 			repo.ok(t, "task", "create", "a", "Title")
 			repo.ok(t, "shell", "--", "true") // starts the proxy

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -51,7 +50,7 @@ func TestTaskStatesHaveOneWord(t *testing.T) {
 		w.setenv("RALPH_AGENT", "mine")
 		w.setenv("RALPH_IMAGE", engines.BaseImage())
 		w.plan(t, task{ID: "blocked", Title: "T"})
-		w.write(t, filepath.Join(w.repo, ".ralph", "agent.sh"), "ralph task claim blocked >/dev/null; exit 1\n")
+		w.write(t, w.pathInside(t, ".ralph/agent.sh"), "ralph task claim blocked >/dev/null; exit 1\n")
 		first := w.ralph(t, "build", "-n", "3")
 		assert.Check(t, is.Regexp(`(?m)^3 +blocked +failed `, first.stdout))
 
@@ -62,9 +61,9 @@ func TestTaskStatesHaveOneWord(t *testing.T) {
 			}
 			w.ok(t, args...)
 		}
-		w.write(t, filepath.Join(w.repo, ".ralph", "agent.sh"), statesAgent)
+		w.write(t, w.pathInside(t, ".ralph/agent.sh"), statesAgent)
 		build := start(t, w.docker("ralph", "build", "-n", "5"))
-		waitForFile(t, filepath.Join(w.repo, ".ralph", "active"))
+		waitForFile(t, w.pathInside(t, ".ralph/active"))
 		w.waitForActivity(t, manage.Working)
 
 		var tasks []taskjson.Task
@@ -88,7 +87,7 @@ func TestTaskStatesHaveOneWord(t *testing.T) {
 		assert.Check(t, is.DeepEqual(inStatus.Loop.Counts, counts))
 		assert.Check(t, is.Contains(w.ok(t, "status"), "1 done, 7 left (1 active, 3 open, 1 waiting, 1 blocked, 1 question)\n"))
 
-		w.write(t, filepath.Join(w.repo, ".ralph", "go"), "")
+		w.write(t, w.pathInside(t, ".ralph/go"), "")
 		printed := build.wait(t).stdout
 		for _, s := range states[:4] {
 			assert.Check(t, is.Contains(printed, ": "+s.outcome+" "+s.id+" | "))

@@ -51,7 +51,7 @@ func (w *world) worktreeStatuses(t *testing.T) map[string]worktreeStatus {
 // A worktree is created, built in, listed, kept while it has unmerged commits, and
 // removed with its sandbox.
 func TestWorktreeLifecycle(t *testing.T) {
-	andRemote(t, withPrivateGit, func(t *testing.T, w *world) {
+	andRemote(t, withClone, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
 		assert.Equal(t, w.ok(t, "worktree", "add", "x", "--branch-name", "feature/x"), x.repo+"\n")
 		x.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
@@ -113,7 +113,7 @@ func TestWorktreeLifecycle(t *testing.T) {
 
 // A worktree whose removal is refused keeps its sandbox, which has the commits of finished tasks.
 func TestRefusedRemovalReopensNoTask(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
 		x.plan(
@@ -138,7 +138,7 @@ func TestRefusedRemovalReopensNoTask(t *testing.T) {
 // Three worktrees and the main one are at work at once, and each commits to its
 // own branch, also when one of them is stopped.
 func TestWorktreesBuildInParallel(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		trees := []*world{w, w.inWorktree("one"), w.inWorktree("two"), w.inWorktree("three")}
 		w.ok(t, "worktree", "add", "one")
 		trees[1].ok(t, "worktree", "add", "two") // from inside the other
@@ -154,7 +154,7 @@ func TestWorktreesBuildInParallel(t *testing.T) {
 			builds = append(builds, start(t, tree.docker("ralph", "build")))
 		}
 		for _, tree := range trees {
-			waitForFile(t, filepath.Join(tree.repo, ".ralph", "begun"))
+			waitForFile(t, tree.pathInside(t, ".ralph/begun"))
 		}
 		res := w.ralph(t, "worktree", "rm", "two").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `"ralph build" is running in the sandbox ralph-`))
@@ -162,7 +162,7 @@ func TestWorktreesBuildInParallel(t *testing.T) {
 		run(t, w.docker("stop", w.worktreeStatuses(t)[trees[3].repo].Sandbox)).expect(t, 0)
 		assert.Assert(t, builds[3].wait(t).code != 0)
 		for i, tree := range trees[:3] {
-			tree.write(t, filepath.Join(tree.repo, ".ralph", "go"), "")
+			tree.write(t, tree.pathInside(t, ".ralph/go"), "")
 			builds[i].wait(t).expect(t, 0)
 			assert.Equal(t, tree.git(t, "log", "-1", "--format=%s"), "Add "+filepath.Base(tree.repo))
 			assert.Equal(t, tree.git(t, "status", "--porcelain"), "")
@@ -177,7 +177,7 @@ func TestWorktreesBuildInParallel(t *testing.T) {
 // Commits that a killed build has left in the sandbox are fetched before it is
 // removed, also by force.
 func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		w.useDefaults() // with a proxy
 		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
@@ -185,7 +185,7 @@ func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
 			"echo a > a.txt; git add a.txt; git commit -qm 'Only inside'; touch .ralph/committed; sleep 1000",
 		}})
 		build := start(t, x.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(x.repo, ".ralph", "committed"))
+		waitForFile(t, x.pathInside(t, ".ralph/committed"))
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
@@ -208,14 +208,14 @@ func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
 // --force removes a worktree while an agent works in it; its commits and its branch
 // stay.
 func TestRemovingAWorktreeByForce(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
 		x.plan(t, task{ID: "a", Title: "Commit and hang", Steps: []string{
 			"echo a > a.txt; git add a.txt; git commit -qm 'Only inside'; touch .ralph/committed; sleep 1000",
 		}})
 		build := start(t, x.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, filepath.Join(x.repo, ".ralph", "committed"))
+		waitForFile(t, x.pathInside(t, ".ralph/committed"))
 		w.ralph(t, "worktree", "rm", "--force", "x").expect(t, 0)
 		assert.Assert(t, build.wait(t).code != 0)
 		assert.Equal(t, len(w.containers(t)), 0)
@@ -269,7 +269,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 // A worktree whose private git directory is broken is removed like any other: the git
 // directory is restored first.
 func TestRemovingAWorktreeWithABrokenGitDirectory(t *testing.T) {
-	withPrivateGit(t, func(t *testing.T, w *world) {
+	withClone(t, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
 		w.ok(t, "worktree", "add", "x")
 		x.plan(t, task{ID: "a", Title: "Break it", Steps: []string{"rm -rf /opt/ralph-git/own/* .gone; true"}})
@@ -315,11 +315,19 @@ func TestWorktreesWithSpecialCharacters(t *testing.T) {
 		w.repo = link
 		w.setenv("PWD", link)
 		w.setenv("RALPH_NETWORK", "deny")
-		w.setenv("RALPH_GIT", "private")
+		w.setenv("RALPH_WORKSPACE", "clone")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"pwd >a.txt"}})
 		w.ok(t, "build")
 		assert.Equal(t, w.git(t, "show", "HEAD:a.txt"), odd)
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		var targets []string
+		for _, m := range w.container(t).Mounts {
+			targets = append(targets, m.Destination)
+		}
+		assert.Check(t, is.Contains(targets, odd))
+
+		w.setenv("RALPH_WORKSPACE", "live")
+		assert.Equal(t, w.ok(t, "--recreate", "shell", "--", "pwd"), odd+"\n")
 		var sources []string
 		for _, m := range w.container(t).Mounts {
 			if m.Type == "bind" {

@@ -189,17 +189,17 @@ func (w *world) prependPath(dir string) {
 	w.env[i] = "PATH=" + dir + ":" + strings.TrimPrefix(w.env[i], "PATH=")
 }
 
-// useMinimalSandbox disables the proxy and the private git directory, which tests of
-// other features do not need: a sandbox is one container then.
+// useMinimalSandbox disables the proxy and the clone, which tests of other features do not need: a
+// sandbox is one container then, with the worktree.
 func (w *world) useMinimalSandbox() {
 	w.setenv("RALPH_NETWORK", "allow-all")
-	w.setenv("RALPH_GIT", "direct")
+	w.setenv("RALPH_WORKSPACE", "live")
 }
 
 // useDefaults has sandboxes as without any settings.
 func (w *world) useDefaults() {
 	w.setenv("RALPH_NETWORK", "")
-	w.setenv("RALPH_GIT", "")
+	w.setenv("RALPH_WORKSPACE", "")
 }
 
 // command makes a command of the user, in the worktree, in a new process group.

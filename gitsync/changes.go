@@ -32,6 +32,7 @@ git update-ref refs/ralph/changes "$2"
 index=$(git rev-parse --git-path index)
 cp "$index" "$index.changes"
 trap 'rm -f "$index.changes"' EXIT
+GIT_INDEX_FILE=$index.changes git update-index -q --refresh || :
 GIT_INDEX_FILE=$index.changes git read-tree -m -u "$1" "$2"
 git update-index -q --refresh || :
 `
@@ -147,7 +148,7 @@ func (r *Repo) sideCommit(ctx context.Context, objects, tip string, res *Result)
 	}
 	add := []string{"add", "--all", "--", "."}
 	for path := range strings.SplitSeq(string(out), "\x00") {
-		if isDir(path) {
+		if strings.HasSuffix(path, "/") {
 			res.Unsent = append(res.Unsent, path)
 			add = append(add, ":(exclude,literal)"+path)
 		}

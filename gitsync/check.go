@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
-	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -32,7 +28,7 @@ func (r *Repo) operation() string {
 }
 
 // Check refuses repositories, and states of a repository, in which no agent can be
-// started with a private git directory.
+// started with a clone.
 func (r *Repo) Check(ctx context.Context) error {
 	if op := r.operation(); op != "" {
 		return hint.Wrap(fmt.Errorf("a %s is in progress in this worktree", op), "finish or abort it: see %q", "git status")
@@ -42,48 +38,38 @@ func (r *Repo) Check(ctx context.Context) error {
 		return err
 	}
 	if branch == "" {
-		return hint.Wrap(gitrepo.ErrDetached, "set sandbox.git to %q", "direct")
+		return hint.Wrap(gitrepo.ErrDetached, "switch to a branch, or pass --workspace live")
 	}
 	return r.check(ctx, true)
 }
 
-// CheckKind refuses repositories that cannot have a private git directory.
+// CheckKind refuses repositories that cannot be cloned.
 func (r *Repo) CheckKind(ctx context.Context) error { return r.check(ctx, false) }
 
 func (r *Repo) check(ctx context.Context, conflicts bool) error {
-	dotGit := filepath.Join(r.git.Root, ".git")
-	if info, err := os.Lstat(dotGit); !r.clone && (err != nil || info.Mode()&os.ModeSymlink != 0) {
-		return directHint(fmt.Errorf("mounting over %s: a symbolic link, or unreadable", dotGit), `replace it by a .git file with "git init --separate-git-dir"`)
-	}
-	if _, err := objectdirs.Find(r.git.CommonDir); err != nil {
-		return err
-	}
 	config, err := r.git.Config(ctx)
 	if err != nil {
 		return err
 	}
 	if config.Last("extensions", "partialclone") != "" || config.Has("remote", "promisor") {
-		return directHint(errors.New("partial clone: a sandbox cannot fetch the missing objects"), "make a full clone")
+		return liveHint(errors.New("partial clone: it lacks objects that the sandbox needs"), "make a full clone")
 	}
 	if file := r.git.ExposedConfig(config); file != "" {
-		return directHint(fmt.Errorf("git configuration in the worktree: an agent that writes %s could run programs as you", file), "include a copy outside of the worktree")
+		return liveHint(fmt.Errorf("git configuration in the worktree: an agent that writes %s could run programs as you", file), "include a copy outside of the worktree")
 	}
 	index, err := r.git.Index(ctx)
 	if err != nil {
 		return err
 	}
 	for _, e := range index {
-		switch {
-		case e.Mode == hostgit.Submodule && !r.clone:
-			return directHint(fmt.Errorf("repository with a submodule (%q): its git directory would be exposed to the sandbox", e.Path), "run in the submodule")
-		case e.Stage != "0" && conflicts:
+		if e.Stage != "0" && conflicts {
 			return hint.Wrap(fmt.Errorf("unresolved conflicts in %q", e.Path), "resolve them: see %q", "git status")
 		}
 	}
 	return nil
 }
 
-// directHint adds a remedy, and the one that always works.
-func directHint(err error, remedy string) error {
-	return hint.Wrap(err, "%s, or set sandbox.git to %q", remedy, "direct")
+// liveHint adds a remedy, and the one that always works.
+func liveHint(err error, remedy string) error {
+	return hint.Wrap(err, "%s, or pass --workspace live", remedy)
 }

@@ -1,36 +1,19 @@
 package gitsync
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitsync/archive"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/index"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
-	"github.com/docker-ralph/docker-ralph/wire"
 )
-
-// A clone is a sandbox with files of its own: its git directory has the objects, and a
-// second volume has the working tree. Nothing of the host is mounted. A push sends what
-// is new as a thin pack and checks it out there; a fast-forward checks the sandbox's
-// commits out here, but never over changes that are not committed.
-
-// AsClone returns the repository for a sandbox that has a clone of the worktree.
-func (r *Repo) AsClone() *Repo {
-	with := *r
-	with.clone = true
-	return &with
-}
 
 // Progress is told of a pack that is sent to the sandbox, and how to estimate its size. It returns
 // a writer to use, and a function to call at the end.
@@ -43,56 +26,25 @@ func (r *Repo) WithProgress(progress Progress) *Repo {
 	return &with
 }
 
-// cloneLayout is the layout of a clone: the volumes of its git directory and of its
-// working tree.
-func (r *Repo) cloneLayout() *Layout {
-	return &Layout{Folder: Folder, Over: []string{filepath.Join(r.git.Root, ".git")}, Worktree: r.git.Root, Fill: r.Fill}
-}
-
-// fillClone writes a git directory without commits: [Repo.Push] sends them.
-func (r *Repo) fillClone(ctx context.Context, a *archive.Archive, branch string) error {
-	st := state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}
-	st.Released = Saved(r.stateDir, r.name) // until the first command
-	if err := r.save(st); err != nil {
-		return err
-	}
-	a.Beside(path.Base(wire.CloneDir))
-	if err := r.fillFiles(ctx, a, branch, nil); err != nil {
-		return err
-	}
-	if branch == "" { // only agents need a branch
-		branch = ".invalid"
-	}
-	a.File("HEAD", []byte("ref: refs/heads/"+branch+"\n"))
-	return a.Close()
-}
-
-// FillEmptied writes the directory of a clone's files as [Repo.Fill] does, for a clone whose git directory
-// exists.
-func FillEmptied(_ context.Context, user string, w io.Writer) error {
-	a, err := archive.New(w, path.Base(Folder), user)
-	if err != nil {
-		return err
-	}
-	a.Beside(path.Base(wire.CloneDir))
-	return a.Close()
-}
-
-// pushCloneScript is pushScript for a clone. Its input are the updates of other refs, an
+// pushScript moves the sandbox to where the user's repository is. Its arguments are the
+// user's branch, the commits that the sandbox's index and the branch have to be at, and
+// the commit that the branch is at. Its input are the updates of other refs, an
 // empty line and, if its fifth argument is not empty, a pack. With a sixth one, files are
 // skipped in commits. The branch moves last: a push that was interrupted is repeated. What
 // the sandbox has not committed, and is in the way, becomes a stash.
-const pushCloneScript = plainGit + `set -e
+const pushScript = plainGit + `set -e
 updates=$(while IFS= read -r line && [ -n "$line" ]; do printf '%s\n' "$line"; done)
 [ -z "$5" ] || git index-pack --stdin --fix-thin >/dev/null
 printf '%s\n' "$updates" | sed '/^$/d' | git update-ref --stdin || :
 [ -z "$6" ] || git ls-files -v | sed -n 's/^S //p' | git update-index --no-skip-worktree --stdin
 if [ -z "$3" ]; then git read-tree --empty
 elif [ -z "$2" ]; then git read-tree --reset -u "$3"
-else git read-tree -m -u "$2" "$3" 2>/dev/null || {
-	` + stashCommand + `
-	git read-tree --reset -u "$3"
-}
+else
+	git update-index -q --refresh || : # read-tree takes a file with another time for a changed one
+	git read-tree -m -u "$2" "$3" 2>/dev/null || {
+		` + stashCommand + `
+		git read-tree --reset -u "$3"
+	}
 fi
 [ -z "$3" ] || git update-ref -m 'ralph: from your branch' "refs/heads/$1" "$3" "$4"
 git symbolic-ref HEAD "refs/heads/$1"
@@ -106,8 +58,8 @@ const checkoutScript = plainGit + `git ls-files -v | sed -n 's/^S //p' | git upd
 git checkout-index -q -f -u -a
 `
 
-// refillClone checks out the files of a clone if its working tree was removed.
-func (r *Repo) refillClone(ctx context.Context, st *state, sh Shell) error {
+// refillFiles checks out the files of a clone if its working tree was removed.
+func (r *Repo) refillFiles(ctx context.Context, st *state, sh Shell) error {
 	if !st.Emptied {
 		return nil
 	}
@@ -127,7 +79,7 @@ const stashScript = plainGit + `git rev-parse -q --verify HEAD >/dev/null || exi
 `
 
 // restoreScript completes a git directory that was restored: its input is that of
-// pushCloneScript; files stay as they are. Its argument is the branch.
+// pushScript; files stay as they are. Its argument is the branch.
 const restoreScript = plainGit + `set -e
 updates=$(while IFS= read -r line && [ -n "$line" ]; do printf '%s\n' "$line"; done)
 git index-pack --stdin --fix-thin >/dev/null
@@ -154,8 +106,8 @@ func (r *Repo) SaveUncommitted(ctx context.Context, sh Shell) error {
 	return nil
 }
 
-// pushClone moves a clone to where the user's repository is.
-func (r *Repo) pushClone(ctx context.Context, sh Shell, st *state, branch, index, tip, old, updates string) error {
+// sendPush moves the sandbox to where the user's repository is.
+func (r *Repo) sendPush(ctx context.Context, sh Shell, st *state, branch, index, tip, old, updates string) error {
 	config, err := r.git.Config(ctx)
 	if err != nil {
 		return err
@@ -180,7 +132,7 @@ func (r *Repo) pushClone(ctx context.Context, sh Shell, st *state, branch, index
 	}
 	l := r.newRelay(ctx, objects.revs)
 	if objects, err = r.sendParts(ctx, sh, st, objects, wanted, l); err == nil {
-		err = r.sendOver(ctx, sh, pushCloneScript, []string{branch, index, tip, old, objects.what(), skips}, updates, objects, l)
+		err = r.sendOver(ctx, sh, pushScript, []string{branch, index, tip, old, objects.what(), skips}, updates, objects, l)
 	}
 	l.end(err)
 	return err
@@ -190,7 +142,7 @@ func (r *Repo) pushClone(ctx context.Context, sh Shell, st *state, branch, index
 // was cut continues there.
 const partSize = 256 << 20
 
-// partScript receives a pack; see pushCloneScript.
+// partScript receives a pack; see pushScript.
 const partScript = plainGit + `read -r none; git index-pack --stdin --fix-thin >/dev/null`
 
 // sendParts sends all but the last part of a pack, which it returns.
@@ -315,8 +267,8 @@ func (r *Repo) sendOver(ctx context.Context, sh Shell, script string, args []str
 	return err
 }
 
-// restoreClone sends the objects of refs to a git directory that was restored.
-func (r *Repo) restoreClone(ctx context.Context, sh Shell, branch string, refs map[string]string) error {
+// restoreObjects sends the objects of refs to a git directory that was restored.
+func (r *Repo) restoreObjects(ctx context.Context, sh Shell, branch string, refs map[string]string) error {
 	var updates, revs strings.Builder
 	for ref, oid := range refs {
 		_, _ = fmt.Fprintf(&updates, "update %s %s\n", ref, oid)
@@ -380,19 +332,4 @@ func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexC
 		}
 		return nil, nil, fmt.Errorf("checking out the sandbox's commits: %w", err)
 	}
-}
-
-// uncommittedHere lists the user's uncommitted files, which a clone does not have.
-func (r *Repo) uncommittedHere(ctx context.Context) ([]string, error) {
-	out, err := r.git.InWorktree(ctx, "status", "--porcelain", "-z", "--untracked-files=normal", "--ignore-submodules=all", "--no-renames")
-	if err != nil {
-		return nil, fmt.Errorf("listing uncommitted changes in %s: %w", r.git.Root, err)
-	}
-	var paths []string
-	for line := range bytes.SplitSeq(out, []byte{0}) {
-		if len(line) > 3 {
-			paths = append(paths, string(line[3:]))
-		}
-	}
-	return paths, nil
 }

@@ -1,14 +1,12 @@
 package gitsync
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,92 +16,46 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync/index"
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
-	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// cloned is a fixture whose sandbox has a clone of the worktree.
-type cloned struct {
-	*fixture
-	work string // the sandbox's working tree
-	// sent are the bytes of objects in the last push, and size what was estimated.
-	sent, size int64
-}
+// sentCounter counts the bytes of objects that are sent; size is what was estimated last.
+type sentCounter struct{ bytes, size int64 }
 
-func newClone(t testing.TB, w *fixture) *cloned {
-	t.Helper()
-	c := &cloned{fixture: w, work: filepath.Join(w.dir, filepath.Base(wire.CloneDir))}
-	w.openRepo()
-	w.repo = w.repo.AsClone().WithProgress(func(to io.Writer, size func() (int64, error)) (io.Writer, func(error)) {
-		return io.MultiWriter(to, c), func(err error) {
-			if err == nil {
-				c.size, err = size()
-				assert.Check(t, err)
-			}
-		}
-	})
-	assert.NilError(t, w.repo.Check(t.Context()))
-	w.fill()
-	return c
+// next returns how many were sent since the last call.
+func (s *sentCounter) next() int64 {
+	defer func() { s.bytes = 0 }()
+	return s.bytes
 }
 
 // Write counts what is sent.
-func (c *cloned) Write(p []byte) (int, error) {
-	c.sent += int64(len(p))
+func (s *sentCounter) Write(p []byte) (int, error) {
+	s.bytes += int64(len(p))
 	return len(p), nil
 }
 
-// sh is the Shell of the sandbox.
-func (c *cloned) sh(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
-	var stderr bytes.Buffer
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.work, stdin, stdout, &stderr
-	cmd.Env = append(c.env(), "GIT_DIR="+c.gitDir, "GIT_WORK_TREE="+c.work)
-	err := cmd.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return &ScriptError{Code: exit.ExitCode(), Stderr: stderr.String()}
-	}
-	return err
-}
-
-func (c *cloned) inSandbox(script string) string {
-	c.t.Helper()
-	var out strings.Builder
-	assert.NilError(c.t, c.sh(c.t.Context(), "set -e\n"+script, nil, nil, &out))
-	return strings.TrimSuffix(out.String(), "\n")
-}
-
-func (c *cloned) push() Result {
-	c.t.Helper()
-	c.sent = 0
-	res, err := c.repo.Push(c.t.Context(), c.sh)
-	assert.NilError(c.t, err)
-	assert.NilError(c.t, c.repo.MarkDirty(c.t.Context()))
-	return res
-}
-
-func (c *cloned) fetch() Result {
-	c.t.Helper()
-	res, err := c.repo.Fetch(c.t.Context(), c.sh, true)
-	assert.NilError(c.t, err)
-	return res
-}
-
-func (c *cloned) read(name string) string {
-	c.t.Helper()
-	content, err := os.ReadFile(filepath.Join(c.root, name))
-	assert.NilError(c.t, err)
-	return string(content)
+// countSent makes pushes count what they send.
+func (w *fixture) countSent() *sentCounter {
+	s := &sentCounter{}
+	w.repo = w.repo.WithProgress(func(to io.Writer, size func() (int64, error)) (io.Writer, func(error)) {
+		return io.MultiWriter(to, s), func(err error) {
+			if err == nil {
+				s.size, err = size()
+				assert.Check(w.t, err)
+			}
+		}
+	})
+	return s
 }
 
 // Both sides get each other's commits with their files, and send only what is new.
 func TestClone(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
 	c.write("big.bin", strings.Repeat("random enough ", 1<<12)+c.dir)
 	c.git("add", "-A")
 	c.git("commit", "-q", "-m", "big")
 	c.git("tag", "v1")
-	c.push()
+	c.start()
 	assert.Equal(t, c.inSandbox("cat a.txt dir/c.txt; git status --porcelain; git log --format=%s; git tag; git fsck"), "a\nc\nbig\nfirst\nv1")
 
 	c.inSandbox("echo new > dir/new.txt; git rm -q b.txt; echo more >> a.txt; ln -s a.txt link; git add -A; git commit -qm agent")
@@ -115,13 +67,14 @@ func TestClone(t *testing.T) {
 	_, err := os.Stat(filepath.Join(c.root, "b.txt"))
 	assert.Assert(t, os.IsNotExist(err))
 
-	c.push()
-	assert.Equal(t, c.sent, int64(0), "the sandbox has all objects")
+	sent := c.countSent()
+	c.start()
+	assert.Equal(t, sent.next(), int64(0), "the sandbox has all objects")
 	c.write("a.txt", "the user's\n")
 	c.git("commit", "-qam", "user")
-	c.push()
-	assert.Assert(t, c.sent > 0 && c.sent < 1000, "%d bytes", c.sent)
-	assert.Assert(t, c.size > 0 && c.size < 1000, "%d bytes", c.size)
+	c.start()
+	assert.Assert(t, sent.bytes > 0 && sent.bytes < 1000, "%d bytes", sent.bytes)
+	assert.Assert(t, sent.size > 0 && sent.size < 1000, "%d bytes", sent.size)
 	assert.Equal(t, c.inSandbox("cat a.txt; git status --porcelain; git log -1 --format=%s"), "the user's\nuser")
 	_, done, err := c.repo.PushUnchanged(t.Context(), c.sh)
 	assert.NilError(t, err)
@@ -135,20 +88,20 @@ func TestClone(t *testing.T) {
 // What the agent has not committed stays in the sandbox, or in a stash if it is in the way.
 func TestCloneKeepsUncommittedChanges(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
 	c.write("unfinished.txt", "user's\n")
-	res := c.push()
+	res := c.start()
 	assert.DeepEqual(t, res.Uncommitted, []string{"unfinished.txt"})
 
 	c.inSandbox("echo agent >> a.txt; echo agent > other.txt")
 	c.write("b.txt", "user\n")
 	c.git("commit", "-qm", "user", "b.txt")
-	c.push()
+	c.start()
 	assert.Equal(t, c.inSandbox("cat a.txt b.txt other.txt"), "a\nagent\nuser\nagent")
 
 	c.write("a.txt", "user\n")
 	c.git("commit", "-qm", "in the way", "a.txt")
-	c.push()
+	c.start()
 	assert.Equal(t, c.inSandbox("cat a.txt; git status --porcelain; git show stash:a.txt; git show stash^3:other.txt"), "user\na\nagent\nagent")
 
 	c.inSandbox("echo last > last.txt")
@@ -179,8 +132,7 @@ func TestCloneFastForwardKeepsFiles(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := newClone(t, newRepo(t))
-			c.push()
+			c := newSandbox(t)
 			c.run(c.root, nil, "sh", "-ec", tc.user)
 			tip, status := c.tip("main"), c.git("status", "--porcelain", "--ignored")
 			c.inSandbox("echo more > harmless.txt; " + tc.agent + "; git add -A; git commit -qm agent")
@@ -201,27 +153,10 @@ func TestCloneFastForwardKeepsFiles(t *testing.T) {
 	}
 }
 
-// Changes of the user to other files stay, staged or not.
-func TestCloneFastForwardBesideChanges(t *testing.T) {
-	t.Parallel()
-	c := newClone(t, newRepo(t))
-	c.push()
-	c.write("a.txt", "staged\n")
-	c.git("add", "a.txt")
-	c.write("a.txt", "not staged\n")
-	c.write("untracked.txt", "mine\n")
-	c.write("same.txt", "same\n")
-	c.inSandbox("echo agent > b.txt; echo same > same.txt; git add -A; git commit -qm agent")
-	assert.Equal(t, c.fetch().Commits, 1)
-	assert.Equal(t, c.git("status", "--porcelain"), "MM a.txt\n?? untracked.txt")
-	assert.Equal(t, c.read("a.txt")+c.read("b.txt"), "not staged\nagent\n")
-}
-
 // A fast-forward that was interrupted while it wrote files is completed.
 func TestCloneInterruptedFastForward(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
-	c.push()
+	c := newSandbox(t)
 	tip := c.tip("main")
 	c.inSandbox("echo agent > a.txt; echo new > new.txt; git rm -q b.txt; mkdir -p deep; echo x > deep/x; git add -A; git commit -qm agent")
 	to := c.inSandbox("git rev-parse HEAD")
@@ -243,7 +178,7 @@ func TestCloneInterruptedFastForward(t *testing.T) {
 // A push that was interrupted is repeated.
 func TestCloneInterruptedPush(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
 	cut := errors.New("connection lost")
 	_, err := c.repo.Push(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 		if !strings.Contains(script, "index-pack") {
@@ -253,14 +188,14 @@ func TestCloneInterruptedPush(t *testing.T) {
 		return cut
 	})
 	assert.Assert(t, errors.Is(err, cut))
-	c.push()
+	c.start()
 	assert.Equal(t, c.inSandbox("git status --porcelain; git log --format=%s"), "first")
 }
 
 // A push that was cut continues after the last part that the sandbox has got.
 func TestClonePushContinues(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
 	const files, size = 8, 20000
 	for i := range files {
 		c.git("checkout", "-q", "-b", fmt.Sprint("topic", i))
@@ -284,30 +219,33 @@ func TestClonePushContinues(t *testing.T) {
 		return c.sh(ctx, script, args, stdin, stdout)
 	})
 	assert.ErrorIs(t, err, errCut)
-	c.push()
-	assert.Assert(t, c.sent > 3*size && c.sent < 6*size, "%d bytes", c.sent)
+	sent := c.countSent()
+	c.start()
+	rest := sent.next()
+	assert.Assert(t, rest > 3*size && rest < 6*size, "%d bytes", rest)
 	assert.Equal(t, c.inSandbox("git fsck --strict && git status --porcelain && git log --format=%H"), c.git("log", "--format=%H"))
-	c.push()
-	assert.Equal(t, c.sent, int64(0))
+	c.start()
+	assert.Equal(t, sent.next(), int64(0))
 }
 
 // Of a large file, a later push sends what has changed.
 func TestClonePushSendsDeltas(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
+	sent := c.countSent()
 	const size = 9 << 20
 	content := make([]byte, size)
 	_, _ = rand.Read(content)
 	c.write("large", string(content))
 	c.git("add", ".")
 	c.git("commit", "-q", "-m", "large")
-	c.push()
-	assert.Assert(t, c.sent > size, "%d bytes", c.sent)
+	c.start()
+	assert.Assert(t, sent.next() > size)
 	content[size/2]++
 	c.write("large", string(content))
 	c.git("commit", "-q", "-a", "-m", "changed")
-	c.push()
-	assert.Assert(t, c.sent < size/100, "%d bytes", c.sent)
+	c.start()
+	assert.Assert(t, sent.bytes < size/100, "%d bytes", sent.bytes)
 }
 
 // What a sandbox has got from a push whose end was not seen is not taken for its own commits.
@@ -316,17 +254,17 @@ func TestClonePushWithUnknownEnd(t *testing.T) {
 	for _, synced := range []bool{false, true} {
 		t.Run(fmt.Sprintf("synced %t", synced), func(t *testing.T) {
 			t.Parallel()
-			c := newClone(t, newRepo(t))
+			c := newRepo(t).fillSandbox()
 			c.git("branch", "other")
 			if synced {
-				c.push()
+				c.start()
 				c.fetch()
 				c.git("commit", "-q", "--amend", "-m", "amended")
 				c.git("branch", "-f", "other")
 			}
 			cut := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 				err := c.sh(ctx, script, args, stdin, stdout)
-				if script == pushCloneScript {
+				if script == pushScript {
 					return errCut
 				}
 				return err
@@ -340,7 +278,7 @@ func TestClonePushWithUnknownEnd(t *testing.T) {
 			c.git("branch", "-f", "other")
 			res := c.fetch()
 			assert.Assert(t, res.Conflict == nil && len(res.Others) == 0, "%+v", res)
-			c.push()
+			c.start()
 			assert.Equal(t, c.inSandbox("git status --porcelain; git log --format=%s; git log --format=%s other"), "amended again\namended again")
 		})
 	}
@@ -349,8 +287,7 @@ func TestClonePushWithUnknownEnd(t *testing.T) {
 // The git directory of a clone is restored with its objects, and files stay.
 func TestCloneRepair(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
-	c.push()
+	c := newSandbox(t)
 	c.inSandbox("echo agent > agent.txt; git add -A; git commit -qm agent")
 	c.fetch()
 	c.inSandbox("echo uncommitted > agent.txt; rm -rf \"$GIT_DIR\"/objects \"$GIT_DIR\"/HEAD \"$GIT_DIR\"/refs")
@@ -359,7 +296,7 @@ func TestCloneRepair(t *testing.T) {
 	assert.Assert(t, errors.As(err, &broken), "%v", err)
 	_, _, err = c.repo.Repair(t.Context(), c.sh)
 	assert.NilError(t, err)
-	c.push()
+	c.start()
 	assert.Equal(t, c.inSandbox("git fsck 2>&1; git status --porcelain; git log --format=%s"), " M agent.txt\nagent\nfirst")
 	c.inSandbox("git commit -qam 'after the repair'")
 	assert.Equal(t, c.fetch().Commits, 1)
@@ -401,15 +338,15 @@ func TestCloneOfUnusualRepositories(t *testing.T) {
 			t.Parallel()
 			w := newRepo(t, tc.init...)
 			w.run(w.root, nil, "sh", "-ec", tc.setUp)
-			c := newClone(t, w)
-			c.push()
+			c := w.fillSandbox()
+			c.start()
 			assert.Equal(t, c.inSandbox("git status --porcelain"), "")
 			c.inSandbox(tc.agent)
 			res := c.fetch()
 			assert.Equal(t, res.Commits, 1)
 			assert.Assert(t, is.Contains(c.run(c.root, nil, "sh", "-ec", tc.check), "x"))
 			c.assertClean()
-			c.push()
+			c.start()
 			assert.Equal(t, c.inSandbox("git status --porcelain"), "")
 		})
 	}
@@ -421,8 +358,8 @@ func TestCloneOfLinkedWorktree(t *testing.T) {
 	w := newRepo(t)
 	w.git("worktree", "add", "-q", "-b", "feature", filepath.Join(w.dir, "linked"))
 	w.root = filepath.Join(w.dir, "linked")
-	c := newClone(t, w)
-	c.push()
+	c := w.fillSandbox()
+	c.start()
 	c.inSandbox("test \"$(git branch --show-current)\" = feature; echo x > x; git add x; git commit -qm x")
 	assert.Equal(t, c.fetch().Commits, 1)
 	c.assertClean()
@@ -433,7 +370,7 @@ func TestCloneOfLinkedWorktree(t *testing.T) {
 // those of the user.
 func TestCloneWithChanges(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
 	c.repo = c.repo.WithChanges()
 	c.write("a.txt", "user's\n")
 	c.write("new file.txt", "new\n")
@@ -441,7 +378,7 @@ func TestCloneWithChanges(t *testing.T) {
 	c.git("add", "staged.txt")
 	assert.NilError(t, os.Remove(filepath.Join(c.root, "b.txt")))
 	objects := c.git("count-objects", "-v")
-	res := c.push()
+	res := c.start()
 	assert.DeepEqual(t, res.Sent, []string{"a.txt", "b.txt", "new file.txt", "staged.txt"})
 	assert.Equal(t, c.git("count-objects", "-v"), objects, "nothing is left in the user's repository")
 	assert.Equal(t, c.inSandbox("cat a.txt 'new file.txt' staged.txt; ls"), "user's\nnew\nstaged\na.txt\ndir\nnew file.txt\nstaged.txt")
@@ -454,19 +391,19 @@ func TestCloneWithChanges(t *testing.T) {
 	assert.NilError(t, os.Remove(filepath.Join(c.root, "new file.txt")))
 	c.git("checkout", "-q", "b.txt")
 	c.git("commit", "-qm", "staged", "staged.txt")
-	res = c.push()
+	res = c.start()
 	assert.DeepEqual(t, res.Sent, []string{"a.txt"})
 	assert.Equal(t, c.inSandbox("cat a.txt; ls; git log -1 --format=%s; git stash list"), "changed again\na.txt\nagent.txt\nb.txt\ndir\nstaged.txt\nstaged")
 
 	// What the agent has done to them is kept.
 	c.inSandbox("echo agent > a.txt")
 	c.git("checkout", "-q", "a.txt")
-	assert.Equal(t, len(c.push().Sent), 0)
+	assert.Equal(t, len(c.start().Sent), 0)
 	assert.Equal(t, c.inSandbox("cat a.txt; git show stash:a.txt; git status --porcelain"), "a\nagent")
 
 	c.write("a.txt", "user's\n")
 	c.write("new.txt", "user's\n")
-	c.push()
+	c.start()
 	c.inSandbox("echo agent >> a.txt; echo agent >> new.txt")
 	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
 	assert.Equal(t, c.inSandbox("git show stash:a.txt stash^3:new.txt; git status --porcelain"), "user's\nagent\nuser's\nagent")
@@ -477,8 +414,8 @@ func TestCloneWithUnusualChanges(t *testing.T) {
 	t.Parallel()
 	w := newRepo(t)
 	w.run(w.root, nil, "sh", "-ec", `git clone -q . ../sub; git -c protocol.file.allow=always submodule --quiet add "$PWD/../sub" sub; printf x > "$(printf 'odd\377')"; git add -A; git commit -qm sub`)
-	c := newClone(t, w)
-	c.push()
+	c := w.fillSandbox()
+	c.start()
 	gitlink := c.inSandbox("git ls-files -s sub")
 	c.repo = c.repo.WithChanges()
 	c.run(c.root, nil, "sh", "-ec", `git -C sub commit -q --allow-empty -m more
@@ -486,7 +423,7 @@ git init -q unborn; git init -q nested; git -C nested commit -q --allow-empty -m
 printf 'y\n' > "$(printf 'odd\377')"; printf 'z\n' > "$(printf 'new\376')"
 rm -r dir; ln -s sub dir; rm a.txt; mkdir a.txt; echo below > a.txt/b; chmod +x b.txt`)
 	for range 2 {
-		res := c.push()
+		res := c.start()
 		assert.DeepEqual(t, res.Sent, []string{"a.txt", "a.txt/b", "b.txt", "dir", "dir/c.txt", "new\376", "odd\377"})
 		assert.DeepEqual(t, res.Unsent, []string{"nested/", "unborn/"})
 		assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "Warning: nested repositories are not sent to the sandbox: nested/, unborn/"))
@@ -496,7 +433,7 @@ rm -r dir; ln -s sub dir; rm a.txt; mkdir a.txt; echo below > a.txt/b; chmod +x 
 		assert.Equal(t, c.fetch().Commits, 1)
 	}
 	c.run(c.root, nil, "sh", "-ec", "rm dir; rm -r a.txt; git checkout -q a.txt b.txt dir odd*; rm new*")
-	assert.Equal(t, len(c.push().Sent), 0)
+	assert.Equal(t, len(c.start().Sent), 0)
 	assert.Equal(t, c.inSandbox("git status --porcelain; git stash list; ls | wc -l"), "6")
 }
 
@@ -504,24 +441,24 @@ rm -r dir; ln -s sub dir; rm a.txt; mkdir a.txt; echo below > a.txt/b; chmod +x 
 // they are saved.
 func TestCloneRunsNoFilters(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
 	c.repo = c.repo.WithChanges()
 	c.write(".gitattributes", "*.txt filter=x\n")
 	c.git("add", "-A")
 	c.git("commit", "-qm", "attributes")
-	c.push()
+	c.start()
 	ran := filepath.Join(c.dir, "ran")
 	for _, kind := range []string{"clean", "smudge", "process"} {
 		c.inSandbox("git config filter.x." + kind + " 'touch " + ran + "; exit 1'")
 	}
 	c.inSandbox("git config filter.x.required true")
 	c.write("b.txt", "user's\n")
-	c.push()
+	c.start()
 	c.inSandbox("echo agent > b.txt; echo agent > a.txt; echo new > new.txt")
 	c.write("a.txt", "user's\n")
 	c.git("commit", "-qm", "user", "a.txt")
 	c.git("checkout", "-q", "b.txt")
-	c.push()
+	c.start()
 	c.inSandbox("echo agent > a.txt")
 	assert.NilError(t, c.repo.SaveUncommitted(t.Context(), c.sh))
 	c.fetch()
@@ -533,8 +470,7 @@ func TestCloneRunsNoFilters(t *testing.T) {
 // Objects of Git LFS are no part of commits.
 func TestCloneWithLFSObjects(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
-	c.push()
+	c := newSandbox(t)
 	only := func() int {
 		t.Helper()
 		n, err := c.repo.OnlyLFS(t.Context(), c.sh)
@@ -556,14 +492,14 @@ func TestCloneOfSparseCheckoutWithChanges(t *testing.T) {
 	w := newRepo(t)
 	w.git("sparse-checkout", "set", "--no-cone", "dir")
 	w.write(".git/info/exclude", "*.o\n")
-	c := newClone(t, w)
+	c := w.fillSandbox()
 	c.repo = c.repo.WithChanges()
 	for range 2 {
 		c.write("dir/c.txt", "user's\n")
-		assert.DeepEqual(t, c.push().Sent, []string{"dir/c.txt"})
+		assert.DeepEqual(t, c.start().Sent, []string{"dir/c.txt"})
 		assert.Equal(t, c.inSandbox("cat dir/c.txt; ls; git status --porcelain"), "user's\ndir")
 	}
 	c.git("checkout", "-q", "dir/c.txt")
-	c.push()
+	c.start()
 	assert.Equal(t, c.inSandbox("echo > dir/x.o; cat dir/c.txt; ls; git status --porcelain"), "c\ndir")
 }

@@ -20,12 +20,10 @@ const (
 	diverged
 	movedBack
 	rewritten
-	switchedAway
+	checkedOutElsewhere
 	branchGone
 	operation
 	hasSubmodule
-	filesElsewhere
-	stagedClash
 	indexLocked
 	fileInTheWay
 	kinds // how many there are
@@ -39,7 +37,6 @@ type Conflict struct {
 	Ref    string
 	Detail string // depends on the kind
 	Merged string // a ref of a merge of both sides; empty for none
-	Clone  bool   // the user's files are not the sandbox's
 	// Ignored says that the file in the way is ignored, and not stashed by git.
 	Ignored bool
 }
@@ -58,7 +55,6 @@ func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit str
 	if c == nil {
 		return nil, nil
 	}
-	c.Clone = r.clone
 	c.Branch, c.Ref = branch, r.Prefix()+"/"+branch
 	if c.Kind == hasSubmodule {
 		c.Ref = r.Prefix() + "/" + refname.Submodule + branch
@@ -115,10 +111,7 @@ func (a *advice) git(args ...string) string {
 
 // reset is the hint to accept a commit of the sandbox as it is.
 func (c *Conflict) reset(a *advice, ref string) string {
-	if c.Clone {
-		return a.git("reset", "--keep", ref)
-	}
-	return a.git("reset", ref) + ", which keeps your files"
+	return a.git("reset", "--keep", ref)
 }
 
 // advice is the only source of hints with git commands for commits of a sandbox.
@@ -132,13 +125,9 @@ func (c *Conflict) advice() *advice {
 		a.why = "the sandbox has rewritten commits of your branch"
 		a.todo = fmt.Sprintf("compare both with %s; accept the sandbox's with %s, or leave them there and reopen their tasks with --recreate",
 			a.git("range-diff", "HEAD..."+c.Ref), c.reset(a, c.Ref))
-	case switchedAway:
-		on := c.Detail
-		if on == "" {
-			on = "no branch"
-		}
-		a.why = "your working tree is on " + on + " now"
-		a.todo = fmt.Sprintf("merge them with %s, then %s", a.git("switch", c.Branch), a.git("merge", c.Ref))
+	case checkedOutElsewhere:
+		a.why = "your branch is checked out in another worktree"
+		a.todo = "merge them there, with " + a.git("merge", c.Ref)
 	case branchGone:
 		a.why = "your branch was deleted or renamed"
 		a.todo = "restore it with " + a.git("branch", c.Branch, c.Ref)
@@ -149,12 +138,6 @@ func (c *Conflict) advice() *advice {
 		a.why = fmt.Sprintf("the sandbox's commits add or change the submodule %q, whose configuration can make git run programs", c.Detail)
 		a.todo = fmt.Sprintf("do not merge them or check them out: view them with %s; remove the submodule from all of them in \"docker ralph shell\", or leave them there and reopen their tasks with --recreate",
 			a.git("log", "-p", "--submodule=short", c.Ref))
-	case filesElsewhere:
-		a.why = "your files are as they were before these commits"
-		a.todo = "merge them with " + a.git("merge", c.Ref)
-	case stagedClash:
-		a.why = fmt.Sprintf("they conflict with your staged change to %q", c.Detail)
-		a.todo = fmt.Sprintf("commit or unstage it (%s); the next command fast-forwards the branch", a.git("restore", "--staged", c.Detail))
 	case indexLocked:
 		a.why = fmt.Sprintf("another git process holds %q", c.Detail)
 		a.todo = "run any command again; if no git process is running, remove that file"
@@ -166,11 +149,7 @@ func (c *Conflict) advice() *advice {
 		}
 	default:
 		a.why = "your branch and the sandbox's have diverged"
-		a.todo = fmt.Sprintf("merge them with %s, then %s; your current files stay in the stash", a.git("stash", "--include-untracked"), a.git("merge", c.Ref))
-		if c.Clone {
-			a = &advice{why: a.why}
-			a.todo = "merge them with " + a.git("merge", c.Ref)
-		}
+		a.todo = "merge them with " + a.git("merge", c.Ref)
 		if c.Merged != "" {
 			a = &advice{why: a.why}
 			a.todo = "accept the prepared merge with " + c.reset(a, c.Merged)

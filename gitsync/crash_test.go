@@ -22,8 +22,7 @@ func TestSyncChild(t *testing.T) {
 	if dir == "" {
 		return // not started by another test
 	}
-	w := &fixture{t: t, dir: dir, root: filepath.Join(dir, "repo"), gitDir: filepath.Join(dir, filepath.Base(Folder))}
-	w.openRepo()
+	w := fixtureIn(t, dir).openRepo()
 	w.repo.git.Program = filepath.Join(dir, "git-that-kills")
 	if os.Getenv("GITSYNC_TEST_PUSH") != "" {
 		w.push()
@@ -156,7 +155,8 @@ func TestUserCommitDuringFetch(t *testing.T) {
 	res := w.fetch()
 	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
 	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")
-	assert.Equal(t, w.git("status", "--porcelain"), " M a.txt")
+	w.assertClean()
+	assert.Equal(t, w.read("a.txt"), "a\n")
 	assert.Assert(t, res.Conflict.Merged != "")
 }
 

@@ -14,22 +14,21 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-func (c *cloned) fetchEdits() *Edits {
-	c.t.Helper()
-	e, err := c.repo.FetchEdits(c.t.Context(), c.sh)
-	assert.NilError(c.t, err)
+func (w *fixture) fetchEdits() *Edits {
+	w.t.Helper()
+	e, err := w.repo.FetchEdits(w.t.Context(), w.sh)
+	assert.NilError(w.t, err)
 	return e
 }
 
-func (c *cloned) apply() {
-	c.t.Helper()
-	assert.NilError(c.t, c.repo.ApplyEdits(c.t.Context(), c.fetchEdits()))
+func (w *fixture) apply() {
+	w.t.Helper()
+	assert.NilError(w.t, w.repo.ApplyEdits(w.t.Context(), w.fetchEdits()))
 }
 
 func TestApplyEdits(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
-	c.push()
+	c := newSandbox(t)
 	assert.Assert(t, c.fetchEdits() == nil)
 	c.write("mine.txt", "mine\n")
 	c.git("add", "mine.txt")
@@ -73,8 +72,7 @@ func TestApplyEditsKeepsTheUsersFiles(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := newClone(t, newRepo(t))
-			c.push()
+			c := newSandbox(t)
 			c.inSandbox("echo agent > b.txt")
 			c.apply()
 			c.run(c.root, nil, "sh", "-ec", tc.user)
@@ -94,8 +92,7 @@ func TestApplyEditsKeepsTheUsersFiles(t *testing.T) {
 // Edits belong to a commit.
 func TestApplyEditsOfAnotherCommit(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
-	c.push()
+	c := newSandbox(t)
 	c.inSandbox("echo agent > a.txt")
 	e := c.fetchEdits()
 	c.write("mine.txt", "mine\n")
@@ -108,8 +105,7 @@ func TestApplyEditsOfAnotherCommit(t *testing.T) {
 // The lock of a killed command does not stay, and the rest is applied.
 func TestApplyEditsAfterAnInterruption(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
-	c.push()
+	c := newSandbox(t)
 	c.inSandbox("echo agent > a.txt; echo new > new.txt")
 	tip := c.tip("main")
 	st, err := c.repo.readState()
@@ -137,8 +133,7 @@ func TestHostileEdits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			c := newClone(t, newRepo(t))
-			c.push()
+			c := newSandbox(t)
 			commit := c.inSandbox(tc.commit + "; echo $c")
 			_, err := c.repo.FetchEdits(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 				if script == editsScript {

@@ -60,6 +60,6 @@ func (r *Repo) exclude(ctx context.Context, st *state, sh Shell, paths []string,
 	if err := sh(ctx, excludeScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
 		return fmt.Errorf("excluding uncommitted changes from the commits of the sandbox %s: %w", r.name, err)
 	}
-	st.SkipWorktree, st.Protected = skip, len(paths) > 0
+	st.SkipWorktree = skip
 	return r.save(*st)
 }

@@ -15,26 +15,18 @@ import (
 // indexLockTimeout is how long another git may hold the lock of the user's index.
 const indexLockTimeout = 3 * time.Second
 
-// fastForward moves the user's branch and index from one commit to another. Files do not
-// change if they are the sandbox's as well as the user's; a clone's are checked out. Staged
-// changes stay staged.
+// fastForward moves the user's branch from one commit to another, with the index and files if it is
+// checked out.
 func (r *Repo) fastForward(ctx context.Context, st *state, from, to string) (*Conflict, error) {
 	changes, err := r.git.Changes(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
-	if !r.clone && r.git.Outdated(changes, len(to)) {
-		return &Conflict{Kind: filesElsewhere}, nil
-	}
 	st.Pending = &pending{From: from, To: to, Token: index.NewToken()}
 	if err := r.save(*st); err != nil {
 		return nil, err
 	}
-	update := r.mergeChanges(changes)
-	if r.clone {
-		update = r.checkoutChanges(changes, from, to)
-	}
-	conflict, err := r.editIndex(ctx, st.Pending.Token, update, func() error { return r.moveBranch(ctx, st.Branch, from, to) })
+	conflict, err := r.editIndex(ctx, st.Pending.Token, r.checkoutBranch(st.Branch, changes, from, to), func() error { return r.moveBranch(ctx, st.Branch, from, to) })
 	if err != nil {
 		return nil, err
 	}
@@ -63,18 +55,14 @@ func (r *Repo) moveBranch(ctx context.Context, branch, from, to string) error {
 // then, undo is called; it may be nil.
 type indexChange func(ctx context.Context, edit index.Edit) (conflict *Conflict, undo func() error, err error)
 
-// mergeChanges changes the index only.
-func (r *Repo) mergeChanges(changes []hostgit.Change) indexChange {
+// checkoutBranch is checkoutChanges, but for a branch that is not checked out, which the user may
+// have switched to since. Git cannot switch while its index is locked.
+func (r *Repo) checkoutBranch(branch string, changes []hostgit.Change, from, to string) indexChange {
 	return func(ctx context.Context, edit index.Edit) (*Conflict, func() error, error) {
-		entries, err := r.git.Index(ctx)
-		if err != nil {
+		if now, err := r.git.Branch(ctx); err != nil || now != branch {
 			return nil, nil, err
 		}
-		update, conflicting := index.Merge(entries, changes)
-		if conflicting != "" {
-			return &Conflict{Kind: stagedClash, Detail: conflicting}, nil, nil
-		}
-		return nil, nil, update.Apply(ctx, r.git, edit)
+		return r.checkoutChanges(changes, from, to)(ctx, edit)
 	}
 }
 
@@ -139,7 +127,7 @@ func (r *Repo) completePending(ctx context.Context, st *state) error {
 		if err != nil {
 			return err
 		}
-		conflict, err := r.editIndex(ctx, p.Token, r.mergeChanges(changes), func() error { return r.setBase(ctx, p.To) })
+		conflict, err := r.editIndex(ctx, p.Token, r.checkoutChanges(changes, p.From, p.To), func() error { return r.setBase(ctx, p.To) })
 		if err != nil {
 			return err
 		}

@@ -27,12 +27,6 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 		err = r.setReported(&st)
 	}
 	if err == nil && ended && st.Dirty {
-		if !r.clone {
-			res.unchecked = errors.Join(res.unchecked, r.recordUncommitted(ctx, &res))
-		}
-		if ctx.Err() != nil {
-			return res, ctx.Err()
-		}
 		st.Dirty, st.Gated, st.Head = false, false, res.head
 		err = r.save(st)
 	}
@@ -247,10 +241,10 @@ func (r *Repo) canFastForward(ctx context.Context, st *state, commit string, use
 		switch {
 		case err != nil:
 			return 0, nil, err
-		case branch != st.Branch:
-			return 0, &Conflict{Kind: switchedAway, Detail: branch}, nil
 		case user.tip == "" && user.base != "":
 			return 0, &Conflict{Kind: branchGone}, nil
+		case user.elsewhere, user.tip == "" && branch != st.Branch:
+			return 0, &Conflict{Kind: checkedOutElsewhere}, nil
 		}
 	}
 	if op := r.operation(); op != "" {

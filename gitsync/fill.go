@@ -4,22 +4,18 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/archive"
 	"github.com/docker-ralph/docker-ralph/gitsync/gitconfig"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
-	"github.com/docker-ralph/docker-ralph/gitsync/index"
-	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Fill writes the sandbox's git directory as a tar archive, and saves the initial state.
-// The user's branch is checked out; the index is the user's without staged changes.
+// Fill writes the clone's git directory as a tar archive, without commits, which [Repo.Push]
+// sends, and saves the initial state.
 func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	r, unlock, err := r.lock(ctx)
 	if err != nil {
@@ -34,35 +30,31 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if r.clone {
-		return r.fillClone(ctx, a, branch)
-	}
-	refs, _, err := r.git.Refs(ctx, r.base())
-	if err != nil {
+	st := state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}
+	st.Released = Saved(r.stateDir, r.name) // until the first command
+	if err := r.save(st); err != nil {
 		return err
 	}
-	head, tip := "ref: refs/heads/"+branch, refs["refs/heads/"+branch]
+
+	a.Beside(path.Base(wire.CloneDir))
+	if err := r.fillFiles(ctx, a, branch); err != nil {
+		return err
+	}
 	if branch == "" { // only agents need a branch
-		if tip, err = r.git.Resolve(ctx, "HEAD"); err != nil {
-			return err
-		}
-		head = tip
+		branch = ".invalid"
 	}
-	// The state is saved before a command can run in the sandbox.
-	if err := r.setBase(ctx, tip); err != nil {
-		return err
-	}
-	was, err := r.readState()
+	a.File("HEAD", []byte("ref: refs/heads/"+branch+"\n"))
+	return a.Close()
+}
+
+// FillEmptied writes the directory of a clone's files as [Repo.Fill] does, for a clone whose git directory
+// exists.
+func FillEmptied(_ context.Context, user string, w io.Writer) error {
+	a, err := archive.New(w, path.Base(Folder), user)
 	if err != nil {
 		return err
 	}
-	if err := r.save(state{Branch: branch, Head: strings.TrimPrefix(head, "ref: "), Synced: tip, Tips: refs, Pushed: refs, Masked: was.Masked}); err != nil {
-		return err
-	}
-	if err := r.fillFiles(ctx, a, branch, refs); err != nil {
-		return err
-	}
-	a.File("HEAD", []byte(head+"\n"))
+	a.Beside(path.Base(wire.CloneDir))
 	return a.Close()
 }
 
@@ -78,40 +70,17 @@ func (r *Repo) setBase(ctx context.Context, commit string) error {
 	return nil
 }
 
-// fillFiles writes everything but HEAD; without refs, it omits the index too.
-func (r *Repo) fillFiles(ctx context.Context, a *archive.Archive, branch string, refs map[string]string) error {
+// fillFiles writes everything but HEAD.
+func (r *Repo) fillFiles(ctx context.Context, a *archive.Archive, branch string) error {
 	for _, dir := range []string{"", "refs/", "refs/heads/", "refs/tags/", "objects/", "objects/pack/", "objects/info/", "info/", "hooks/"} {
 		a.Dir(dir)
-	}
-	if !r.clone {
-		dirs, err := objectdirs.Find(r.git.CommonDir)
-		if err != nil {
-			return err
-		}
-		a.File("objects/info/alternates", []byte(dirs[0].Target+"\n"))
 	}
 	config, err := r.git.Config(ctx)
 	if err != nil {
 		return err
 	}
-	if refs != nil && !r.clone {
-		var packed strings.Builder
-		for _, name := range slices.Sorted(maps.Keys(refs)) {
-			_, _ = fmt.Fprintf(&packed, "%s %s\n", refs[name], name)
-		}
-		a.File("packed-refs", []byte(packed.String()))
-		tip := "HEAD"
-		if branch != "" {
-			tip = refs["refs/heads/"+branch]
-		}
-		var content []byte
-		if content, err = index.Initial(ctx, r.git, config, tip); err != nil {
-			return err
-		}
-		a.File("index", content)
-	}
 	a.File("config", []byte(gitconfig.Sanitize(config, branch)))
-	a.File("description", []byte("The sandbox's private git directory; its commits go to the repository outside.\n"))
+	a.File("description", []byte("A clone in a sandbox; its commits go to the repository outside.\n"))
 	exclude, err := r.excludes(config)
 	if err != nil {
 		return err

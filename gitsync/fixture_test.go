@@ -18,7 +18,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // templateDir has the fixtures that tests clone.
@@ -64,13 +64,13 @@ func writeProgram(t testing.TB, path, script string) {
 	assert.NilError(t, os.WriteFile(path, []byte(script), 0o700))
 }
 
-// fixture is a user's repository and a sandbox that works on its files: a second git
-// directory.
+// fixture is a user's repository and a sandbox with a clone of it.
 type fixture struct {
 	t      testing.TB
 	dir    string
 	root   string // the worktree
 	gitDir string // the sandbox's git directory
+	work   string // the sandbox's working tree
 	repo   *Repo
 }
 
@@ -82,12 +82,16 @@ func (w *fixture) env() []string {
 	}
 }
 
+func fixtureIn(t testing.TB, dir string) *fixture {
+	return &fixture{t: t, dir: dir, root: filepath.Join(dir, "repo"), gitDir: filepath.Join(dir, filepath.Base(Folder)), work: filepath.Join(dir, filepath.Base(wire.CloneDir))}
+}
+
 // emptyRepo creates a fixture whose repository has no commits.
 func emptyRepo(t testing.TB, initArgs ...string) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
-	w := &fixture{t: t, dir: dir, root: filepath.Join(dir, "repo"), gitDir: filepath.Join(dir, filepath.Base(Folder))}
+	w := fixtureIn(t, dir)
 	w.run(dir, nil, "git", append([]string{"init", "-q", "-b", "main", "--template=", w.root}, initArgs...)...)
 	return w
 }
@@ -147,12 +151,7 @@ func (w *fixture) clone(t testing.TB) *fixture {
 func (w *fixture) cloneInto(t testing.TB, dir string) *fixture {
 	t.Helper()
 	assert.NilError(t, os.CopyFS(dir, os.DirFS(w.dir)))
-	c := &fixture{t: t, dir: dir, root: filepath.Join(dir, "repo"), gitDir: filepath.Join(dir, filepath.Base(Folder))}
-	alternates := filepath.Join(c.gitDir, "objects", "info", "alternates")
-	if content, err := os.ReadFile(alternates); err == nil {
-		assert.NilError(t, os.WriteFile(alternates, bytes.ReplaceAll(content, []byte(w.dir), []byte(dir)), 0o644))
-	}
-	return c
+	return fixtureIn(t, dir)
 }
 
 // openRepo opens the repository for the sandbox and fills its git directory.
@@ -173,7 +172,15 @@ func (w *fixture) openRepo() *fixture {
 	return w
 }
 
+// createSandbox creates a sandbox, in which a command may run.
 func (w *fixture) createSandbox() *fixture {
+	w.t.Helper()
+	w.fillSandbox().start()
+	return w
+}
+
+// fillSandbox creates a sandbox, to which nothing was pushed.
+func (w *fixture) fillSandbox() *fixture {
 	w.t.Helper()
 	w.openRepo()
 	assert.NilError(w.t, w.repo.Check(w.t.Context()))
@@ -201,19 +208,6 @@ func (w *fixture) fill() {
 		assert.NilError(w.t, err)
 		assert.NilError(w.t, os.WriteFile(path, content, 0o644))
 	}
-	w.linkObjects()
-}
-
-// linkObjects makes alternates point to the objects on this machine.
-func (w *fixture) linkObjects() {
-	w.t.Helper()
-	path := filepath.Join(w.gitDir, "objects", "info", "alternates")
-	content, err := os.ReadFile(path)
-	if os.IsNotExist(err) && w.repo.clone {
-		return
-	}
-	assert.NilError(w.t, err)
-	assert.NilError(w.t, os.WriteFile(path, bytes.ReplaceAll(content, []byte(objectdirs.MountRoot), nil), 0o644))
 }
 
 func (w *fixture) run(dir string, stdin io.Reader, name string, args ...string) string {
@@ -239,18 +233,18 @@ func (w *fixture) git(args ...string) string {
 // sandboxGit runs git in the sandbox.
 func (w *fixture) sandboxGit(args ...string) string {
 	w.t.Helper()
-	return w.runEnv(w.root, nil, w.sandboxEnv(), "git", args...)
+	return w.runEnv(w.work, nil, w.sandboxEnv(), "git", args...)
 }
 
 func (w *fixture) sandboxEnv() []string {
-	return []string{"GIT_DIR=" + w.gitDir, "GIT_WORK_TREE=" + w.root}
+	return []string{"GIT_DIR=" + w.gitDir, "GIT_WORK_TREE=" + w.work}
 }
 
 // sh is the Shell of the sandbox.
 func (w *fixture) sh(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh"}, args...)...)
 	var stderr bytes.Buffer
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = w.root, stdin, stdout, &stderr
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = w.work, stdin, stdout, &stderr
 	cmd.Env = append(w.env(), w.sandboxEnv()...)
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -259,9 +253,31 @@ func (w *fixture) sh(ctx context.Context, script string, args []string, stdin io
 	return err
 }
 
-func (w *fixture) write(name, content string) {
+// inSandbox runs a script in the sandbox, which has to succeed, and returns its output.
+func (w *fixture) inSandbox(script string) string {
 	w.t.Helper()
-	path := filepath.Join(w.root, name)
+	var out strings.Builder
+	assert.NilError(w.t, w.sh(w.t.Context(), "set -e\n"+script, nil, nil, &out))
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// read reads a file of the user.
+func (w *fixture) read(name string) string {
+	w.t.Helper()
+	content, err := os.ReadFile(filepath.Join(w.root, name))
+	assert.NilError(w.t, err)
+	return string(content)
+}
+
+// write writes a file of the user.
+func (w *fixture) write(name, content string) { w.writeIn(w.root, name, content) }
+
+// writeInside writes a file in the sandbox.
+func (w *fixture) writeInside(name, content string) { w.writeIn(w.work, name, content) }
+
+func (w *fixture) writeIn(dir, name, content string) {
+	w.t.Helper()
+	path := filepath.Join(dir, name)
 	assert.NilError(w.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(w.t, os.WriteFile(path, []byte(content), 0o644))
 }
@@ -269,7 +285,7 @@ func (w *fixture) write(name, content string) {
 // commit writes a file and commits it in the sandbox.
 func (w *fixture) commit(name, content string) string {
 	w.t.Helper()
-	w.write(name, content)
+	w.writeInside(name, content)
 	w.sandboxGit("add", "--", name)
 	w.sandboxGit("commit", "-q", "-m", "agent: "+name)
 	return w.sandboxGit("rev-parse", "HEAD")
@@ -282,10 +298,11 @@ func (w *fixture) fetch() Result {
 	return res
 }
 
-func (w *fixture) push() {
+func (w *fixture) push() Result {
 	w.t.Helper()
-	_, err := w.repo.Push(w.t.Context(), w.sh)
+	res, err := w.repo.Push(w.t.Context(), w.sh)
 	assert.NilError(w.t, err)
+	return res
 }
 
 func (w *fixture) tip(ref string) string {
@@ -297,4 +314,19 @@ func (w *fixture) tip(ref string) string {
 func (w *fixture) assertClean() {
 	w.t.Helper()
 	assert.Equal(w.t, w.git("status", "--porcelain"), "")
+}
+
+// start starts a command in the sandbox.
+func (w *fixture) start() Result {
+	w.t.Helper()
+	res := w.push()
+	assert.NilError(w.t, w.repo.MarkDirty(w.t.Context()))
+	return res
+}
+
+// commitAll commits everything as an agent.
+func (w *fixture) commitAll(message string) {
+	w.t.Helper()
+	w.sandboxGit("add", "-A")
+	w.sandboxGit("commit", "-q", "--allow-empty", "-a", "-m", message)
 }

@@ -11,7 +11,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 )
 
 // assertSyncs asserts that a commit of the sandbox is fetched and one of the user pushed.
@@ -87,13 +86,6 @@ func TestRepositoryFormats(t *testing.T) {
 			w.run(w.dir, nil, "git", "clone", "-q", "--shared", other, third)
 			w.root = third
 			w.createSandbox()
-			_, err := w.repo.Layout(t.Context())
-			assert.Error(t, err, "mounting alternates "+filepath.Join(other, ".git", "objects")+": not approved")
-			alternates, err := objectdirs.Alternates(filepath.Join(third, ".git"))
-			assert.NilError(t, err)
-			layout, err := w.repo.WithAlternates(alternates).Layout(t.Context())
-			assert.NilError(t, err)
-			assert.Equal(t, len(layout.Objects), 3)
 			return w
 		}},
 		{"a branch that no agent may name", func(t *testing.T) *fixture {
@@ -118,7 +110,6 @@ func TestFillAtADetachedHead(t *testing.T) {
 	w.git("checkout", "-q", "--detach", "HEAD~")
 	assert.NilError(t, w.repo.CheckKind(t.Context()))
 	w.fill()
-	assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), w.tip("HEAD"))
 	w.git("switch", "-q", "main")
 	w.push()
 	assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
@@ -145,48 +136,11 @@ func TestReftable(t *testing.T) {
 func TestLinkedWorktree(t *testing.T) {
 	t.Parallel()
 	w := newRepo(t)
-	linked := filepath.Join(w.root, ".worktrees", "deep", "side")
+	linked := filepath.Join(w.root, ".worktrees", "side")
 	w.git("worktree", "add", "-q", "-b", "side", linked)
-	w.write(".git/info/exclude", ".worktrees/\n")
-	other := filepath.Join(w.root, "deep", "er", "other")
-	w.git("worktree", "add", "-q", "-b", "other", other)
-	w.openRepo()
-	layout, err := w.repo.Layout(t.Context())
-	assert.NilError(t, err)
-	assert.DeepEqual(t, layout.Over, []string{filepath.Join(w.root, ".git")})
-	assert.DeepEqual(t, layout.Masked, []string{filepath.Join(w.root, ".worktrees"), other})
-	assert.DeepEqual(t, layout.Anchored, []string{filepath.Join(w.root, "deep", "er"), filepath.Join(w.root, "deep")})
-
-	// One that comes later is seen by a sandbox that is there, unless it is where
-	// docker ralph puts it.
-	w.fill()
-	w.git("worktree", "add", "-q", "-b", "third", filepath.Join(w.root, ".worktrees", "third"))
-	w.push()
-	assert.NilError(t, os.RemoveAll(w.gitDir))
-	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
-
-	// Links are not followed.
-	assert.NilError(t, os.Rename(filepath.Join(w.root, "deep"), filepath.Join(w.dir, "moved")))
-	assert.NilError(t, os.Symlink(filepath.Join(w.dir, "moved"), filepath.Join(w.root, "deep")))
-	_, err = w.repo.Layout(t.Context())
-	assert.ErrorContains(t, err, "deep is not a directory")
-
 	mainTip := w.tip("main")
 	w.root = linked
 	w.createSandbox()
-	layout, err = w.repo.Layout(t.Context())
-	assert.NilError(t, err)
-	assert.DeepEqual(t, layout.GitFileOver, []string{filepath.Join(linked, ".git")})
-	// Where the file system does not tell them apart, another spelling is the
-	// same file.
-	assert.NilError(t, os.Link(filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")))
-	layout, err = w.repo.Layout(t.Context())
-	assert.NilError(t, err)
-	assert.DeepEqual(t, layout.GitFileOver, []string{filepath.Join(linked, ".git"), filepath.Join(linked, ".GIT")})
-	assert.NilError(t, os.Remove(filepath.Join(linked, ".GIT")))
-	content, err := os.ReadFile(layout.GitFile)
-	assert.NilError(t, err)
-	assert.Equal(t, string(content), "gitdir: "+Folder+"\n")
 	assertSyncs(t, w)
 	assert.Equal(t, w.tip("main"), mainTip)
 }
@@ -249,8 +203,8 @@ func TestFilteredFilesAreNotCommitted(t *testing.T) {
 	assert.Equal(t, w.git("show", "HEAD:big.bin"), "pointer")
 	w.createSandbox()
 	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
-	w.write("big.bin", "changed by the agent\n")
-	w.write("a.txt", "changed\n")
+	w.writeInside("big.bin", "changed by the agent\n")
+	w.writeInside("a.txt", "changed\n")
 	w.sandboxGit("add", "-A")
 	w.sandboxGit("commit", "-q", "-m", "agent")
 	assert.Equal(t, w.sandboxGit("show", "HEAD:big.bin"), "pointer")
@@ -266,11 +220,6 @@ func TestUnsupportedRepositories(t *testing.T) {
 		make func(w *fixture)
 		want string
 	}{
-		{"submodule", func(w *fixture) {
-			other := filepath.Join(w.dir, "other")
-			w.run(w.dir, nil, "git", "clone", "-q", w.root, other)
-			w.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", other, "sub")
-		}, `repository with a submodule ("sub")`},
 		{"detached", func(w *fixture) { w.git("checkout", "-q", "--detach") }, "detached HEAD state"},
 		{"merge", func(w *fixture) {
 			w.git("switch", "-q", "-c", "x")
@@ -290,67 +239,11 @@ func TestUnsupportedRepositories(t *testing.T) {
 			_ = exec.Command("git", "-C", w.root, "stash", "pop").Run()
 		}, `unresolved conflicts in "a.txt"`},
 		{"partial clone", func(w *fixture) { w.git("config", "remote.origin.promisor", "true") }, "partial clone: "},
-		{"objects in a folder of something else", func(w *fixture) {
-			secrets := filepath.Join(w.dir, "secrets")
-			assert.NilError(w.t, os.Mkdir(secrets, 0o755))
-			assert.NilError(w.t, os.WriteFile(filepath.Join(secrets, "id_ed25519"), nil, 0o600))
-			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o644))
-		}, `unexpected entry "id_ed25519"`},
-		{"objects in the system", func(w *fixture) {
-			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte("/etc/objects\n"), 0o644))
-		}, "a system directory of the sandbox"},
-		{"a link for .git", func(w *fixture) {
-			assert.NilError(w.t, os.Rename(filepath.Join(w.root, ".git"), filepath.Join(w.dir, "real")))
-			assert.NilError(w.t, os.Symlink(filepath.Join(w.dir, "real"), filepath.Join(w.root, ".git")))
-		}, "a symbolic link"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newRepo(t).openRepo() // before, because scope refuses some itself
 			tc.make(w)
 			assert.ErrorContains(t, w.repo.Check(t.Context()), tc.want)
-		})
-	}
-}
-
-// Alternates must also hold nothing but git's objects.
-func TestAlternatesNeedApproval(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name string
-		make func(w *fixture, secrets string)
-		err  string
-	}{
-		{"nothing", func(*fixture, string) {}, ""},
-		{"by alternates", func(w *fixture, secrets string) {
-			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
-		}, ": not approved"},
-		{"by a link", func(w *fixture, secrets string) {
-			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
-			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
-		}, ": not approved"},
-		{"by a link, approved", func(w *fixture, secrets string) {
-			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, ".git/objects")))
-			assert.NilError(w.t, os.Symlink(secrets, filepath.Join(w.root, ".git/objects")))
-			w.repo = w.repo.WithAlternates([]string{secrets})
-		}, "/pack: unexpected entry \"notes\""},
-		{"by alternates, approved", func(w *fixture, secrets string) {
-			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git/objects/info/alternates"), []byte(secrets+"\n"), 0o600))
-			w.repo = w.repo.WithAlternates([]string{secrets})
-		}, "/pack: unexpected entry \"notes\""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			w := newRepo(t).openRepo()
-			secrets := filepath.Join(w.dir, "secrets")
-			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "pack"), 0o755))
-			assert.NilError(t, os.MkdirAll(filepath.Join(secrets, "info"), 0o755))
-			assert.NilError(t, os.WriteFile(filepath.Join(secrets, "pack", "notes"), nil, 0o600))
-			tc.make(w, secrets)
-			_, err := objectdirs.FindApproved(w.repo.git.CommonDir, w.repo.alternates)
-			if tc.err == "" {
-				assert.NilError(t, err)
-			} else {
-				assert.ErrorContains(t, err, secrets+tc.err)
-			}
 		})
 	}
 }

@@ -3,8 +3,6 @@ package gitsync
 import (
 	"context"
 	"fmt"
-	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -63,19 +61,4 @@ func (r *Repo) committedGitDirs(ctx context.Context, from, to string) ([]string,
 		}
 	}
 	return slices.Sorted(slices.Values(found)), nil
-}
-
-// untrackedGitDirs returns the git directories in the working tree that have some of the files, which are
-// not tracked. Of a directory with too many, only its name is known, which ends with a slash.
-func (r *Repo) untrackedGitDirs(paths []string) []string {
-	candidates := partsByDir(paths)
-	for _, path := range paths {
-		if isDir(path) {
-			candidates[strings.TrimSuffix(path, "/")] = nil
-		}
-	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(candidates)), func(dir string) bool {
-		at := filepath.Join(r.git.Root, filepath.FromSlash(dir))
-		return !exists(at, "HEAD") || !exists(at, "objects") || !exists(at, "refs")
-	})
 }

@@ -1,18 +1,16 @@
-// Package gitsync is the host's side of a sandbox's private git directory.
+// Package gitsync is the host's side of a sandbox's clone of the user's worktree.
 //
-// The sandbox works on the user's live files, but never sees the user's .git. Its own
-// git directory reads the user's objects as alternates, and starts with the user's
-// branches, index and a sanitized configuration. New commits come out as a bundle, are
-// verified, and go to refs/ralph/SANDBOX/… of the user's repository. The user's branch
-// is fast-forwarded if it has not moved; otherwise both sides stay, and the result says
-// how to merge them.
-//
-// Instead of the user's live files, a sandbox can have a clone, on an engine that may be
-// on another machine: see [Repo.AsClone].
+// A clone has a git directory and files of its own, on an engine that may be on another
+// machine; nothing of the host is mounted. It gets what the user's branches have, with a
+// sanitized configuration: a push sends what is new as a thin pack, and checks it out
+// there. New commits come out as a bundle, are verified, and go to refs/ralph/SANDBOX/… of
+// the user's repository. The user's branch is fast-forwarded if it has not moved, and its
+// files are checked out, but never over changes that are not committed; otherwise both
+// sides stay, and the result says how to merge them.
 //
 // The user's repository is trusted; all that comes out of the sandbox is not. In the
-// working tree, which the agent writes, git reads files and attributes only, and starts
-// no program that its configuration names.
+// working tree, to which the agent's commits come, git reads files and attributes only, and
+// starts no program that its configuration names.
 package gitsync
 
 import (
@@ -27,27 +25,25 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Folder is where a sandbox has its private git directory mounted.
+// Folder is where a sandbox has the git directory of its clone mounted.
 const Folder = wire.PrivateGitDir
 
 // Shell runs a script with sh in the sandbox, in the worktree, as the agent's user. A
 // script that fails is a [*ScriptError].
 type Shell func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error
 
-// Repo is the user's repository, and the private git directory of one sandbox.
+// Repo is the user's repository, and the clone of one sandbox.
 type Repo struct {
-	git        hostgit.Git
-	name       string // of the sandbox
-	stateDir   string
-	folder     string   // of the private git directory, in the sandbox
-	gate       Gate     // nil for none
-	alternates []string // approved ones
-	clone      bool     // the sandbox has a clone of the worktree
-	changes    bool     // the user's uncommitted changes are sent too
-	include    []string // patterns of ignored files that are sent too
-	required   []string // those of include that have to match
-	progress   Progress // of what is sent; nil for none
-	partSize   int64
+	git      hostgit.Git
+	name     string // of the sandbox
+	stateDir string
+	folder   string   // of the git directory, in the sandbox
+	gate     Gate     // nil for none
+	changes  bool     // the user's uncommitted changes are sent too
+	include  []string // patterns of ignored files that are sent too
+	required []string // those of include that have to match
+	progress Progress // of what is sent; nil for none
+	partSize int64
 
 	idle      bool // no process runs in the sandbox
 	repairing bool
@@ -61,13 +57,6 @@ func Open(wt gitrepo.Worktree, name, stateDir string) (*Repo, error) {
 		return nil, err
 	}
 	return &Repo{git: g, name: name, stateDir: stateDir, folder: Folder, partSize: partSize}, nil
-}
-
-// WithAlternates returns the repository with approved alternates.
-func (r *Repo) WithAlternates(approved []string) *Repo {
-	with := *r
-	with.alternates = approved
-	return &with
 }
 
 // Prefix is where the user's repository has the refs of the sandbox.

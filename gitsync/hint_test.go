@@ -21,12 +21,12 @@ type hostile struct {
 	commit   func(w *fixture)
 }
 
-// plant puts everything into the working tree that could make git run a program.
+// plant puts everything into the sandbox's working tree that could make git run a program.
 func plant(w *fixture) {
 	w.t.Helper()
 	run := "touch " + w.marker() + "; false"
-	inner := filepath.Join(w.root, "inner")
-	w.write("inner/a.txt", "x")
+	inner := filepath.Join(w.work, "inner")
+	w.writeInside("inner/a.txt", "x")
 	w.run(inner, nil, "git", "init", "-q")
 	w.run(inner, nil, "git", "add", "-A")
 	w.run(inner, nil, "git", "commit", "-q", "-m", "inner")
@@ -36,8 +36,8 @@ func plant(w *fixture) {
 	for _, hook := range []string{"post-checkout", "post-index-change", "pre-commit", "reference-transaction"} {
 		writeProgram(w.t, filepath.Join(inner, hook), "#!/bin/sh\n"+run+"\n")
 	}
-	w.write(".gitattributes", "* filter=x diff=x merge=x\n")
-	w.write(".gitmodules", "[submodule \"inner\"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n")
+	w.writeInside(".gitattributes", "* filter=x diff=x merge=x\n")
+	w.writeInside(".gitmodules", "[submodule \"inner\"]\n\tpath = inner\n\turl = ./inner\n\tignore = none\n")
 }
 
 func (w *fixture) marker() string { return filepath.Join(w.dir, "marker") }
@@ -85,19 +85,17 @@ func conflictSetups() map[Kind][]func(w *fixture, commit func()) {
 				w.commit("a.txt", "agent's\n")
 				commit()
 				user(w, "a.txt")
-				w.repo = w.repo.AsClone()
 			},
 		},
 		fileInTheWay: {func(w *fixture, commit func()) {
 			w.commit("a.txt", "agent's\n")
 			commit()
 			w.write("a.txt", "user's\n")
-			w.repo = w.repo.AsClone()
 		}},
 		movedBack: {func(w *fixture, commit func()) {
 			w.commit("a.txt", "one\n")
 			w.fetch()
-			w.git("reset", "-q", "HEAD~")
+			w.git("reset", "-q", "--hard", "HEAD~")
 			commit()
 		}},
 		rewritten: {func(w *fixture, commit func()) {
@@ -106,28 +104,17 @@ func conflictSetups() map[Kind][]func(w *fixture, commit func()) {
 			w.sandboxGit("commit", "-q", "--amend", "-m", "another message")
 			commit()
 		}},
-		switchedAway: {func(w *fixture, commit func()) { commit(); w.git("switch", "-q", "-c", "other") }},
-		branchGone:   {func(w *fixture, commit func()) { commit(); w.git("update-ref", "-d", "refs/heads/main") }},
+		checkedOutElsewhere: {func(w *fixture, commit func()) {
+			commit()
+			w.git("switch", "-q", "-c", "other")
+			w.git("worktree", "add", "-q", filepath.Join(w.dir, "there"), "main")
+		}},
+		branchGone: {func(w *fixture, commit func()) { commit(); w.git("update-ref", "-d", "refs/heads/main") }},
 		operation: {func(w *fixture, commit func()) {
 			commit()
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git", "MERGE_HEAD"), []byte(w.tip("main")+"\n"), 0o644))
 		}},
 		hasSubmodule: {func(w *fixture, commit func()) { commit() }},
-		filesElsewhere: {func(w *fixture, commit func()) {
-			w.commit("a.txt", "one\n")
-			commit()
-			w.git("checkout", "-q", "--", "a.txt")
-			for _, name := range []string{".gitattributes", ".gitmodules"} {
-				assert.NilError(w.t, os.Remove(filepath.Join(w.root, name)))
-			}
-		}},
-		stagedClash: {func(w *fixture, commit func()) {
-			w.write("x/y", "staged\n")
-			w.git("add", "x/y")
-			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.root, "x")))
-			w.commit("x", "agent's\n")
-			commit()
-		}},
 		indexLocked: {func(w *fixture, commit func()) {
 			commit()
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git", "index.lock"), nil, 0o644))
@@ -191,19 +178,6 @@ func (w *fixture) assertNoSubmodule() {
 	assert.Assert(w.t, !strings.Contains(w.git("ls-files", "-s"), hostgit.Submodule+" "))
 	log := w.git("log", "--raw", "-m", "--format=", "--exclude="+w.repo.Prefix()+"/"+refname.Submodule+"*", "--all")
 	assert.Assert(w.t, !strings.Contains(log, " "+hostgit.Submodule+" "), log)
-}
-
-// The control: git reset and git status run what was planted.
-func TestGitResetRunsPlantedProgram(t *testing.T) {
-	t.Parallel()
-	w := newSandbox(t)
-	plant(w)
-	hostileCommits()[0].commit(w)
-	c := w.fetch().Conflict
-	assert.Assert(t, c != nil && !w.executed())
-	w.git("reset", "-q", c.Ref)
-	w.tryRun("git", "status")
-	assert.Assert(t, w.executed())
 }
 
 // A ref of an earlier hint never leads to a submodule.
@@ -282,10 +256,10 @@ func TestSubmoduleBlocksOnlyItsBranch(t *testing.T) {
 }
 
 func TestNamesInNotesAreOneLine(t *testing.T) {
-	res := Result{Repositories: []string{"a\r\x1b[2KAll is well", "b\nHint: run it"}, Changed: []string{"c\rd"}}
+	res := Result{GitDirs: []string{"a\r\x1b[2KAll is well", "b\nHint: run it"}, Unsent: []string{"c\rd"}}
 	for _, note := range res.Notes() {
 		assert.Check(t, !strings.ContainsAny(note, "\r\n\x1b"), "%q", note)
 	}
-	c := &Conflict{Kind: stagedClash, Detail: "a; touch x\n\x1b[2Kb"}
+	c := &Conflict{Kind: fileInTheWay, Detail: "a; touch x\n\x1b[2Kb"}
 	assert.Check(t, !strings.ContainsAny(c.Error()+c.Hint(), "\r\n\x1b"), "%q", c.Hint())
 }

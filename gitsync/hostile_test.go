@@ -32,14 +32,14 @@ func TestPlantedProgramsAreNotRun(t *testing.T) {
 	}
 	off := []string{"-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "filter.x.clean=cat", "-c", "filter.x.required=false", "-c", "filter.x.process="}
 	hooksOff := func(args ...string) string { return w.sandboxGit(append(append([]string(nil), off...), args...)...) }
-	w.write(".gitattributes", "* filter=x diff=x merge=x\n")
-	w.write("nested/HEAD", "ref: refs/heads/main\n")
-	w.write("nested/config", "[core]\n\tbare = true\n\tfsmonitor = "+run+"\n")
-	w.write("nested/objects/.keep", "")
-	w.write("nested/refs/.keep", "")
-	w.write("inner/a.txt", "x")
-	w.run(filepath.Join(w.root, "inner"), nil, "git", "init", "-q")
-	w.run(filepath.Join(w.root, "inner"), nil, "git", "config", "core.fsmonitor", run)
+	w.writeInside(".gitattributes", "* filter=x diff=x merge=x\n")
+	w.writeInside("nested/HEAD", "ref: refs/heads/main\n")
+	w.writeInside("nested/config", "[core]\n\tbare = true\n\tfsmonitor = "+run+"\n")
+	w.writeInside("nested/objects/.keep", "")
+	w.writeInside("nested/refs/.keep", "")
+	w.writeInside("inner/a.txt", "x")
+	w.run(filepath.Join(w.work, "inner"), nil, "git", "init", "-q")
+	w.run(filepath.Join(w.work, "inner"), nil, "git", "config", "core.fsmonitor", run)
 	for _, s := range [][2]string{
 		{"core.fsmonitor", run},
 		{"filter.x.clean", run},
@@ -77,25 +77,6 @@ func TestPlantedProgramsAreNotRun(t *testing.T) {
 	w.git("status", "--porcelain")
 	assert.NilError(t, w.repo.Check(t.Context()))
 	_, err = os.Stat(marker)
-	assert.Assert(t, os.IsNotExist(err), "something was run")
-}
-
-// The user's "git status" would enter a git directory that the agent has written.
-func TestSubmoduleOfTheAgentIsRejected(t *testing.T) {
-	t.Parallel()
-	w := newSandbox(t)
-	marker := filepath.Join(w.dir, "marker")
-	inner := filepath.Join(w.root, "inner")
-	w.write("inner/a.txt", "x")
-	w.run(inner, nil, "git", "init", "-q")
-	w.run(inner, nil, "git", "commit", "-q", "--allow-empty", "-m", "x")
-	w.sandboxGit("add", "inner")
-	w.sandboxGit("commit", "-q", "-m", "agent: submodule")
-	w.run(inner, nil, "git", "config", "core.fsmonitor", "touch "+marker)
-	c := fetchConflict(t, w, hasSubmodule)
-	assert.Assert(t, is.Contains(c.Error(), `"inner"`))
-	w.git("status", "--porcelain")
-	_, err := os.Stat(marker)
 	assert.Assert(t, os.IsNotExist(err), "something was run")
 }
 

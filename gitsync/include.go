@@ -68,7 +68,7 @@ func (r *Repo) ignored(ctx context.Context, patterns []string) ([]string, error)
 }
 
 // lacksIncluded reports whether a clone has not got the files that are included now.
-func (r *Repo) lacksIncluded(st *state) bool { return r.clone && !slices.Equal(st.Included, r.include) }
+func (r *Repo) lacksIncluded(st *state) bool { return !slices.Equal(st.Included, r.include) }
 
 // sendIncluded copies the included files to a clone that has not got them.
 func (r *Repo) sendIncluded(ctx context.Context, st *state, sh Shell, res *Result) error {

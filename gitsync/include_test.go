@@ -13,7 +13,7 @@ import (
 // A clone gets ignored files once: what the agent makes of them stays until the list changes.
 func TestIncludedFilesAreCopiedOnce(t *testing.T) {
 	t.Parallel()
-	c := newClone(t, newRepo(t))
+	c := newRepo(t).fillSandbox()
 	c.write(".gitignore", ".env*\nconfig/\n")
 	c.git("add", ".gitignore")
 	c.git("commit", "-qm", "ignore")
@@ -51,6 +51,6 @@ func TestIncludedFilesAreCopiedOnce(t *testing.T) {
 	_, done, err := c.repo.PushUnchanged(t.Context(), c.sh)
 	assert.NilError(t, err)
 	assert.Check(t, !done)
-	c.push()
+	c.start()
 	assert.Equal(t, c.inSandbox("cat .env.test .env.local"), "key=2\nnot included")
 }

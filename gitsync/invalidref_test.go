@@ -133,7 +133,7 @@ func TestObjectsAreStoredPackedOrLoose(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
 	for i := range unpackLimit {
-		w.write("many/"+strings.Repeat("x", i+1), strings.Repeat("y", i))
+		w.writeInside("many/"+strings.Repeat("x", i+1), strings.Repeat("y", i))
 	}
 	w.sandboxGit("add", "many")
 	w.sandboxGit("commit", "-q", "-m", "many")

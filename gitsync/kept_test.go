@@ -1,6 +1,7 @@
 package gitsync
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +17,7 @@ func TestEveryStashIsFetched(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
 	stash := func(content string) string {
-		w.write("a.txt", content)
+		w.writeInside("a.txt", content)
 		w.sandboxGit("stash", "-q")
 		return w.sandboxGit("rev-parse", "refs/stash")
 	}
@@ -48,12 +49,13 @@ func TestEveryStashIsFetched(t *testing.T) {
 	here(third, third, second, first, fifth)
 }
 
-// recreate fills a new git directory after its volume was removed.
+// recreate creates a new clone after the volumes of the sandbox were removed.
 func (w *fixture) recreate() {
 	w.t.Helper()
 	assert.NilError(w.t, Forget(w.repo.stateDir, "ralph-test"))
-	assert.NilError(w.t, os.RemoveAll(w.gitDir))
+	assert.NilError(w.t, errors.Join(os.RemoveAll(w.gitDir), os.RemoveAll(w.work)))
 	w.fill()
+	w.start()
 }
 
 // keptCommits returns the commits whose names others have.
@@ -68,7 +70,7 @@ func TestCommitsOfAnEarlierSandboxAreKept(t *testing.T) {
 	w.sandboxGit("switch", "-qc", "topic")
 	topic := w.commit("topic.txt", "topic\n")
 	w.sandboxGit("switch", "-q", "main")
-	w.write("a.txt", "stashed\n")
+	w.writeInside("a.txt", "stashed\n")
 	w.sandboxGit("stash", "-q")
 	stash := w.sandboxGit("rev-parse", "refs/stash")
 	w.sandboxGit("checkout", "-q", "--detach")
@@ -85,7 +87,7 @@ func TestCommitsOfAnEarlierSandboxAreKept(t *testing.T) {
 	w.git("branch", "taken", taken)
 
 	w.recreate()
-	w.write("b.txt", "stashed again\n")
+	w.writeInside("b.txt", "stashed again\n")
 	w.sandboxGit("stash", "-q")
 	w.sandboxGit("branch", "topic")
 	w.sandboxGit("switch", "-q", "taken")
@@ -115,10 +117,12 @@ func TestContainedCommitsAreNotKept(t *testing.T) {
 	w := newSandbox(t)
 	old := w.commit("a.txt", "one\n")
 	w.git("switch", "-qc", "other")
-	_ = fetchConflict(t, w, switchedAway)
+	_ = fetchConflict(t, w, checkedOutElsewhere)
 	w.git("switch", "-q", "main")
+	w.git("branch", "mine", old)
 	w.recreate()
-	w.sandboxGit("reset", "-q", old)
+	w.git("branch", "-q", "-D", "mine")
+	w.sandboxGit("reset", "-q", "--hard", old)
 	w.commit("b.txt", "two\n")
 	assert.Equal(t, len(w.fetch().Kept), 0)
 	assert.Equal(t, len(w.keptCommits()), 0)
@@ -161,7 +165,7 @@ func TestLeftoversStayWithTheUser(t *testing.T) {
 		"damaged": func(w *fixture) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.gitDir, "refs", "heads", "ralph-leftover")))
 			w.corrupt("index")
-			_, _, err := w.repo.Repair(w.t.Context(), w.repairShell)
+			_, _, err := w.repo.Repair(w.t.Context(), w.sh)
 			assert.NilError(w.t, err)
 		},
 	} {

@@ -4,6 +4,7 @@ package gitsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,25 +16,17 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// mkfifo creates a named pipe in the working tree.
-func (w *fixture) mkfifo(name string) {
+// mkfifo creates a named pipe in a working tree.
+func (w *fixture) mkfifo(dir, name string) {
 	w.t.Helper()
-	path := filepath.Join(w.root, name)
+	path := filepath.Join(dir, name)
 	_ = os.Remove(path)
 	assert.NilError(w.t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(w.t, syscall.Mkfifo(path, 0o600))
-}
-
-// shellWithPipe is a Shell that creates a pipe after each script: before, it would block the
-// sandbox's git.
-func (w *fixture) shellWithPipe(name string) Shell {
-	return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		err := w.sh(ctx, script, args, stdin, stdout)
-		w.mkfifo(name)
-		return err
-	}
 }
 
 // assertReleased asserts that a sync has left no temporary file and no lock.
@@ -49,27 +42,41 @@ func (w *fixture) assertReleased() {
 	unlock()
 }
 
+// Commits are fetched while a pipe blocks git in the user's worktree, and follow to the branch without it.
 func TestNamedPipesDoNotBlockFetch(t *testing.T) {
-	for _, tc := range []struct{ pipe, file string }{
-		{".gitattributes", "a.txt"},
-		{"dir/.gitattributes", "dir/c.txt"},
-		{".gitattributes", "new/file.txt"},
-		{".gitmodules", "a.txt"},
-		{".gitignore", "a.txt"},
-		{"b.txt", "a.txt"},
+	for _, tc := range []struct {
+		pipe, file string
+		blocks     bool
+	}{
+		{".gitattributes", "a.txt", true},
+		{"dir/.gitattributes", "dir/c.txt", true},
+		{".gitattributes", "new/file.txt", true},
+		{".gitmodules", "a.txt", false},
+		{".gitignore", "a.txt", false},
+		{"b.txt", "a.txt", false},
 	} {
 		t.Run(tc.pipe+" and "+tc.file, func(t *testing.T) {
 			w := newSandbox(t)
 			w.repo.git.Timeout = 500 * time.Millisecond
-			tip := w.commit(tc.file, "agent's\n")
+			before, tip := w.tip("main"), w.commit(tc.file, "agent's\n")
+			w.mkfifo(w.root, tc.pipe)
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			res, err := w.repo.Fetch(ctx, w.shellWithPipe(tc.pipe), true)
-			assert.NilError(t, err)
+			res, err := w.repo.Fetch(ctx, w.sh, true)
 			assert.Assert(t, res.Conflict == nil, "%v", res.Conflict)
-			assert.Equal(t, w.tip("main"), tip)
+			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), tip)
 			w.assertReleased()
+			if tc.blocks {
+				assert.ErrorContains(t, err, filepath.Join(w.root, tc.pipe)+": not a regular file")
+				assert.DeepEqual(t, hint.Of(err), []string{"remove it"})
+				assert.Equal(t, w.tip("main"), before)
+			} else {
+				assert.NilError(t, err)
+				assert.Equal(t, w.tip("main"), tip)
+			}
 			assert.NilError(t, os.Remove(filepath.Join(w.root, tc.pipe)))
+			w.fetch()
+			assert.Equal(t, w.tip("main"), tip)
 			assert.Equal(t, w.git("diff", "--cached", "--name-only", "HEAD"), "")
 			assert.Equal(t, w.git("diff", "--name-only", "--diff-filter=M"), "")
 		})
@@ -93,7 +100,8 @@ func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 		w.write("m.txt", "one\n2\n3\n4\n5\n")
 		w.git("commit", "-q", "-m", "user", "m.txt")
 		w.commit("m.txt", "one\n2\n3\n4\nfive\n")
-		res, err := w.repo.Fetch(quick(t), w.shellWithPipe(".gitattributes"), true)
+		w.mkfifo(w.root, ".gitattributes")
+		res, err := w.repo.Fetch(quick(t), w.sh, true)
 		assert.NilError(t, err)
 		assert.Assert(t, res.Conflict != nil && res.Conflict.Merged != "", "%+v", res)
 		w.assertReleased()
@@ -106,9 +114,10 @@ func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 		gated := w.repo.WithGate(func(ctx context.Context, in Incoming) (bool, error) {
 			err := in.git.Stream(ctx, strings.NewReader(tip+"\n"), new(strings.Builder), "diff-tree", "--stdin", "-p", "--no-ext-diff", "--no-textconv")
 			added = err == nil
-			return true, err
+			return true, errors.Join(err, os.Remove(filepath.Join(w.root, ".gitattributes")))
 		})
-		_, err := gated.Fetch(quick(t), w.shellWithPipe(".gitattributes"), true)
+		w.mkfifo(w.root, ".gitattributes")
+		_, err := gated.Fetch(quick(t), w.sh, true)
 		assert.NilError(t, err)
 		assert.Assert(t, added)
 		w.assertReleased()
@@ -122,7 +131,7 @@ func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 		w.git("config", "filter.lfs.clean", "cat")
 		w.openRepo()
 		w.repo.git.Timeout = 500 * time.Millisecond
-		w.mkfifo(".gitattributes")
+		w.mkfifo(w.root, ".gitattributes")
 		all, err := w.repo.git.Config(t.Context())
 		assert.NilError(t, err)
 		paths, err := w.repo.git.Filtered(quick(t), all)
@@ -132,40 +141,14 @@ func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 	})
 }
 
-// The commits of a run that leaves a pipe are fetched. The next run is refused until the
-// pipe is removed, and what the first has left is the sandbox's.
-func TestNamedPipeBlocksTheNextPush(t *testing.T) {
-	w := newSandbox(t)
-	w.start()
-	w.commit("a.txt", "agent's\n")
-	w.write("half.txt", "half done\n")
-	res, err := w.repo.Fetch(t.Context(), w.shellWithPipe(".gitattributes"), true)
-	assert.NilError(t, err)
-	assert.Equal(t, res.Commits, 1)
-	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), "/.gitattributes: not a regular file\nHint: remove it"))
-	assert.Assert(t, Saved(w.repo.stateDir, "ralph-test"))
-
-	quick := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
-		defer w.mkfifo(".gitattributes")
-		return w.sh(ctx, script, args, stdin, stdout)
-	}
-	_, err = w.repo.Push(t.Context(), quick)
-	assert.ErrorContains(t, err, "/.gitattributes: not a regular file")
-	assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes")))
-	assert.Equal(t, len(w.start().Uncommitted), 0)
-	w.commitAll("agent")
-	assert.Equal(t, w.sandboxGit("show", "--format=", "--name-only", "HEAD"), "half.txt")
-}
-
 func TestNamedPipeDoesNotBlockPacking(t *testing.T) {
 	w := newSandbox(t)
 	w.repo.git.Timeout = 500 * time.Millisecond
 	tip := w.commit("a.txt", "agent's\n")
-	w.mkfifo(".gitattributes")
+	w.mkfifo(w.work, ".gitattributes")
 	var read bool
 	res, err := w.repo.Fetch(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		stop := w.unblockReaders(".gitattributes", &read)
+		stop := w.unblockReaders(filepath.Join(w.work, ".gitattributes"), &read)
 		defer stop()
 		return w.sh(ctx, script, args, stdin, stdout)
 	}, true)
@@ -177,14 +160,14 @@ func TestNamedPipeDoesNotBlockPacking(t *testing.T) {
 
 // unblockReaders sets read when a process has opened a pipe, and unblocks it. Opening a pipe for
 // writing without blocking succeeds only then.
-func (w *fixture) unblockReaders(name string, read *bool) (stop func()) {
+func (w *fixture) unblockReaders(path string, read *bool) (stop func()) {
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(10 * time.Millisecond)
 		defer tick.Stop()
 		for {
-			if fd, err := syscall.Open(filepath.Join(w.root, name), syscall.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+			if fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				*read = true
 				_ = syscall.Close(fd)
 			}
@@ -213,7 +196,7 @@ func TestBlockedGitOfAKilledCommandHoldsNoLock(t *testing.T) {
 	t.Cleanup(func() { _ = syscall.Kill(orphan, syscall.SIGKILL) })
 	assert.NilError(t, syscall.Kill(orphan, 0), "it waits")
 
-	w.repo.git.Timeout = 500 * time.Millisecond
+	assert.NilError(t, os.Remove(filepath.Join(w.root, ".gitattributes"))) // it waits still
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, err = w.repo.Fetch(ctx, w.sh, true)

@@ -2,6 +2,8 @@ package gitsync
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -11,23 +13,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 )
-
-// pushScript moves the sandbox to where the user's repository is. Its arguments are the
-// user's branch, the commits that the sandbox's index and the branch have to be at, and
-// the commit that the branch is at; its input are the updates of other refs.
-const pushScript = plainGit + `set -e
-git update-ref --stdin || :
-[ -z "$3" ] || git update-ref -m 'ralph: from your branch' "refs/heads/$1" "$3" "$4"
-git symbolic-ref HEAD "refs/heads/$1"
-if [ -z "$3" ]; then git read-tree --empty
-elif [ -z "$2" ]; then git read-tree --reset "$3"
-else git read-tree -m -i "$2" "$3" 2>/dev/null || git read-tree --reset "$3" 2>/dev/null || {
-	rm -f "$(git rev-parse --git-path index)" # a filter of the agent's fails
-	git read-tree "$3"
-}
-fi
-git update-index -q --refresh || :
-`
 
 // switchBackScript checks a branch out that the sandbox has left: a killed loop has not
 // done so. Its output is for the user.
@@ -46,14 +31,9 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	nested, err := r.checkNested(&st)
-	if err != nil {
-		return Result{}, err
-	}
 	r.idle = true
 	wasDetached := st.Branch == ""
 	res, err := r.fetch(ctx, &st, sh, nil)
-	res.Nested = nested
 	if err == nil {
 		err = r.setReported(&st)
 	}
@@ -65,7 +45,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return res, err
 	}
 	switched := branch != st.Branch
-	if c := res.Conflict; c != nil && (!switched || c.Kind != switchedAway && c.Kind != hasSubmodule) {
+	if c := res.Conflict; c != nil && (!switched || c.Kind != checkedOutElsewhere && c.Kind != hasSubmodule) {
 		res.Conflict = nil // it is the error
 		return res, asError(c, nil)
 	}
@@ -77,20 +57,20 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		res.switchedBack = strings.TrimSpace(output.String())
 	}
 	res.Emptied = st.Emptied
-	if err := errors.Join(r.refillClone(ctx, &st, sh), r.removeChanges(ctx, &st, sh)); err != nil {
+	if err := errors.Join(r.refillFiles(ctx, &st, sh), r.removeChanges(ctx, &st, sh)); err != nil {
 		return res, err
 	}
 	if err := r.push(ctx, &st, sh, branch, wasDetached, res); err != nil {
 		return res, err
 	}
-	if err := r.sendIncluded(ctx, &st, sh, &res); err != nil {
+	if err := errors.Join(r.sendIncluded(ctx, &st, sh, &res), r.sendPrompts(ctx, &st, sh)); err != nil {
 		return res, err
 	}
 	if r.changes {
 		err := r.sendChanges(ctx, &st, sh, &res)
 		return res, err
 	}
-	res.Uncommitted, err = r.protect(ctx, &st, sh, st.Dirty)
+	res.Uncommitted, err = r.Uncommitted(ctx)
 	return res, err
 }
 
@@ -102,33 +82,29 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		return Result{}, false, err
 	}
 	defer unlock()
-	if !st.unchanged() || r.changes || r.lacksIncluded(&st) {
+	if !st.unchanged() || r.changes || r.lacksIncluded(&st) || r.lacksPrompts(&st) {
 		return Result{}, false, nil
-	}
-	nested, err := r.checkNested(&st)
-	if err != nil {
-		return Result{}, false, err
 	}
 	branch, err := r.git.Branch(ctx)
 	if err != nil {
 		return Result{}, false, err
 	}
-	res = Result{Branch: st.Branch, Nested: nested, tip: st.Synced, head: st.Head, refs: st.Tips}
+	res = Result{Branch: st.Branch, tip: st.Synced, head: st.Head, refs: st.Tips}
 	if err := r.push(ctx, &st, sh, branch, false, res); err != nil {
 		if _, is := errors.AsType[*ScriptError](err); is {
 			err = nil
 		}
 		return Result{}, false, err
 	}
-	res.Uncommitted, err = r.protect(ctx, &st, sh, false)
+	res.Uncommitted, err = r.Uncommitted(ctx)
 	return res, true, err
 }
 
 // unchanged reports whether the sandbox had nothing to fetch, and its branch checked
-// out, when its last command ended. A clone may have got an unfinished push.
+// out, when its last command ended.
 func (st *state) unchanged() bool {
 	own := "refs/heads/" + st.Branch
-	return (!st.Clone || st.Synced != "" && st.Pushing == nil) && st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && st.Restoring == nil && len(st.Refused) == 0 && len(st.Sent) == 0 && !st.Emptied
+	return st.Synced != "" && st.Pushing == nil && st.Head == own && st.Tips[own] == st.Synced && !st.Dirty && !st.Held && !st.Retry && st.Pending == nil && st.Restoring == nil && len(st.Refused) == 0 && len(st.Sent) == 0 && !st.Emptied
 }
 
 func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res Result) error {
@@ -139,12 +115,20 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	ref := "refs/heads/" + branch
 	tip, old := refs[ref], res.refs[ref]
 	same := branch == st.Branch
+	listed := refsDigest(refs)
+	if refs, err = r.pushable(ctx, st, refs, branch, same && listed == st.Listed); err != nil {
+		return err
+	}
 	switch {
 	case !wasDetached && same && tip == old && maps.Equal(refs, st.Pushed):
 		if base != tip {
-			return r.setBase(ctx, tip)
+			err = r.setBase(ctx, tip)
 		}
-		return nil
+		if err != nil || listed == st.Listed {
+			return err
+		}
+		st.Listed = listed
+		return r.save(*st)
 	case tip == "" && old != "":
 		return asError(r.explain(ctx, &Conflict{Kind: branchGone}, branch, tip, old))
 	case !same && old != "" && old != st.Pushed[ref]:
@@ -165,12 +149,7 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	if err := r.save(*st); err != nil {
 		return err
 	}
-	if r.clone {
-		err = r.pushClone(ctx, sh, st, branch, index, tip, old, updates)
-	} else {
-		err = sh(ctx, pushScript, []string{branch, index, tip, old}, strings.NewReader(updates), io.Discard)
-	}
-	if err != nil {
+	if err := r.sendPush(ctx, sh, st, branch, index, tip, old, updates); err != nil {
 		return fmt.Errorf("pushing to the sandbox %s: %w", r.name, err)
 	}
 	if err := r.skipFiltered(ctx, sh); err != nil {
@@ -179,8 +158,42 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
 	}
-	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Pushing, st.Parts, st.Held = branch, ref, tip, tips, refs, nil, nil, false
+	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Pushing, st.Parts, st.Held, st.Listed = branch, ref, tip, tips, refs, nil, nil, false, listed
 	return r.save(*st)
+}
+
+// pushable returns which of the user's refs a sandbox gets: those of commits that the branch has, so that what
+// is on others stays out. One that it has got before stays where it was. listed says that the refs are those of
+// the last push: finding out takes long in a repository with many.
+func (r *Repo) pushable(ctx context.Context, st *state, refs map[string]string, branch string, listed bool) (map[string]string, error) {
+	if listed {
+		return maps.Clone(st.Pushed), nil
+	}
+	if refs["refs/heads/"+branch] == "" {
+		return map[string]string{}, nil
+	}
+	merged, err := r.git.Merged(ctx, branch)
+	if err != nil {
+		return nil, err
+	}
+	some := map[string]string{}
+	for name, oid := range refs {
+		if was, has := st.Pushed[name]; merged[name] {
+			some[name] = oid
+		} else if has {
+			some[name] = was
+		}
+	}
+	return some, nil
+}
+
+// refsDigest identifies a listing of refs.
+func refsDigest(refs map[string]string) string {
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(refs)) {
+		_, _ = fmt.Fprintf(sum, "%s %s\n", refs[name], name)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // completePush records what the sandbox has got from an unfinished push, which would look
@@ -244,9 +257,6 @@ func (r *Repo) Unsent(ctx context.Context) (commits bool, changes []string, err 
 		return false, nil, err
 	}
 	defer unlock()
-	if !r.clone {
-		return false, nil, nil
-	}
 	branch, err := r.git.Branch(ctx)
 	if err != nil {
 		return false, nil, err
@@ -256,7 +266,7 @@ func (r *Repo) Unsent(ctx context.Context) (commits bool, changes []string, err 
 		return false, nil, err
 	}
 	if r.changes {
-		changes, err = r.uncommittedHere(ctx)
+		changes, err = r.Uncommitted(ctx)
 	}
 	return branch != st.Branch || tip != st.Synced, changes, err
 }

@@ -14,24 +14,26 @@ import (
 // snapshot is the part of the user's repository that a fetch needs.
 type snapshot struct {
 	tip        string            // of the user's branch; empty if there is none
-	checkedOut bool              // the branch is checked out
+	checkedOut bool              // the branch is checked out here
+	elsewhere  bool              // it is checked out in another worktree
 	base       string            // the last common commit
 	refs       map[string]string // below the prefix
 }
 
 func (r *Repo) snapshot(ctx context.Context, branch string) (snapshot, error) {
-	out, err := r.git.Output(ctx, nil, "for-each-ref", "--format=%(objectname) %(HEAD) %(refname)", "refs/heads/"+branch, r.Prefix())
+	out, err := r.git.Output(ctx, nil, "for-each-ref", "--format=%(objectname) %(HEAD)%(refname) %(worktreepath)", "refs/heads/"+branch, r.Prefix())
 	if err != nil {
 		return snapshot{}, fmt.Errorf("listing %s: %w", r.Prefix(), err)
 	}
 	s := snapshot{refs: map[string]string{}}
 	for line := range strings.Lines(string(out)) {
 		oid, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		ref := strings.TrimLeft(rest, "* ")
+		ref, at, _ := strings.Cut(strings.TrimLeft(rest, "* "), " ")
 		name, ours := strings.CutPrefix(ref, r.Prefix()+"/")
 		switch {
 		case ref == "refs/heads/"+branch:
 			s.tip, s.checkedOut = oid, rest[0] == '*'
+			s.elsewhere = !s.checkedOut && at != "" && exists(at)
 		case ref == r.base():
 			s.base = oid
 		case ours:

@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// Exit codes of scripts: the private git directory is broken, as stderr says; and git
+// Exit codes of scripts: the git directory is broken, as stderr says; and git
 // was killed, which proves nothing.
 const (
 	brokenCode = 76
@@ -32,8 +32,6 @@ const checkScript = `broken() { printf '%s\n' "$1" >&2; exit 76; }
 works() { git "$@" >/dev/null 2>&1; code=$?; case $code in 0) ;; 1|128) return 1 ;; *) echo "git $1: exit code $code" >&2; exit 75 ;; esac; }
 works rev-parse --git-dir || broken 'not a git directory'
 works ls-files || broken 'unreadable index'
-alternates=$(git rev-parse --git-path objects/info/alternates) || exit 75
-[ -n "$clone" ] || [ -s "$alternates" ] || broken 'missing alternates'
 tip=$(git rev-parse -q --verify HEAD); case $? in 0) ;; 1|128) tip= ;; *) exit 75 ;; esac
 [ -z "$tip" ] || works cat-file -e "$tip^{tree}" || broken 'the current commit is missing'
 `
@@ -111,7 +109,7 @@ type restoring struct {
 func (r *Repo) salvage(ctx context.Context, st *state, sh Shell, res *Result) (lost, err error) {
 	if st.Restoring == nil {
 		r.repairing = true
-		if lost = r.refill(ctx, st, sh, salvageScript, nil); lost == nil {
+		if lost = r.refill(ctx, st, sh, salvageScript, "HEAD.ralph"); lost == nil {
 			*res, lost = r.fetch(ctx, st, sh, nil)
 		}
 		if lost != nil && !Permanent(lost) {
@@ -141,13 +139,10 @@ func (r *Repo) restore(ctx context.Context, st *state, sh Shell) error {
 	if st.Restoring.Lost != "" {
 		script = backupScript + script
 	}
-	if !r.clone {
-		return r.refill(ctx, st, sh, script, refs)
-	}
-	if err := r.refill(ctx, st, sh, script, map[string]string{}); err != nil {
+	if err := r.refill(ctx, st, sh, script, "HEAD"); err != nil {
 		return err
 	}
-	return r.restoreClone(ctx, sh, st.Branch, refs)
+	return r.restoreObjects(ctx, sh, st.Branch, refs)
 }
 
 // undoRewinds corrects a listing of a broken git directory: old packed refs appear when
@@ -174,7 +169,10 @@ func (r *Repo) undoRewinds(ctx context.Context, l listing.Listing, known map[str
 func (r *Repo) restorable(ctx context.Context, st state) (map[string]string, error) {
 	if len(st.Tips) == 0 {
 		refs, _, err := r.git.Refs(ctx, r.base())
-		return refs, err
+		if err != nil {
+			return nil, err
+		}
+		return r.pushable(ctx, &st, refs, st.Branch, false)
 	}
 	out, err := r.git.Output(ctx, strings.NewReader(strings.Join(slices.Collect(maps.Values(st.Tips)), "\n")+"\n"), "cat-file", "--batch-check=%(objectname) %(objecttype)")
 	if err != nil {
@@ -208,7 +206,7 @@ rm -rf config index commondir gitdir shallow info objects/info/alternates
 [ -d objects ] || rm -rf objects
 find . -name '*.lock' -exec rm -f {} +
 ` + untarScript + `git --git-dir=. rev-parse --git-dir >/dev/null 2>&1 || { rm -rf HEAD && mv HEAD.ralph HEAD; }
-rm -f HEAD.ralph
+rm -f HEAD.ralph # used if HEAD is broken
 `
 	refillScript = `cd "$1" || exit
 chmod -R u+rwX . 2>/dev/null
@@ -222,22 +220,17 @@ find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec mv -n {} ` + Los
 `
 )
 
-// refill runs a script with a git directory as its input; without refs, with a
-// configuration only.
-func (r *Repo) refill(ctx context.Context, st *state, sh Shell, script string, refs map[string]string) error {
+// refill runs a script with a git directory without commits as its input, whose HEAD has the name head.
+func (r *Repo) refill(ctx context.Context, st *state, sh Shell, script, head string) error {
 	pr, pw := io.Pipe()
 	filled := make(chan error, 1)
 	go func() {
 		a, err := archive.New(pw, path.Base(Folder), "0:0")
 		if err == nil {
-			err = r.fillFiles(ctx, a, st.Branch, refs)
+			err = r.fillFiles(ctx, a, st.Branch)
 		}
 		if err == nil {
-			name := "HEAD"
-			if refs == nil {
-				name = "HEAD.ralph" // used if HEAD is broken
-			}
-			a.File(name, []byte("ref: refs/heads/"+st.Branch+"\n"))
+			a.File(head, []byte("ref: refs/heads/"+st.Branch+"\n"))
 			err = a.Close()
 		}
 		_ = pw.CloseWithError(err)

@@ -15,15 +15,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 )
 
-// repairShell is the Shell of a sandbox whose git directory is restored.
-func (w *fixture) repairShell(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-	err := w.sh(ctx, script, args, stdin, stdout)
-	if strings.Contains(script, "tar -x") && err == nil && exists(w.gitDir, "objects", "info", "alternates") {
-		w.linkObjects()
-	}
-	return err
-}
-
 // Commits that were fetched, and those that still can be, are not lost.
 func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 	t.Parallel()
@@ -53,7 +44,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.gitDir, "refs")))
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.gitDir, "refs"), nil, 0o400))
 		}},
-		{"no objects", "missing alternates", false, func(w *fixture) {
+		{"no objects", "the current commit is missing", false, func(w *fixture) {
 			assert.NilError(w.t, os.RemoveAll(filepath.Join(w.gitDir, "objects")))
 			assert.NilError(w.t, os.Mkdir(filepath.Join(w.gitDir, "objects"), 0o755))
 		}},
@@ -69,13 +60,13 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 			t.Parallel()
 			w := base.clone(t).openRepo()
 			tc.breakIt(w)
-			files := w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt")
+			files := w.run(w.work, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt")
 
 			_, err := w.repo.Fetch(t.Context(), w.sh, true)
 			broken, ok := errors.AsType[*BrokenError](err)
 			assert.Assert(t, ok, "%v", err)
 			assert.Assert(t, is.Contains(broken.Why, tc.why))
-			_, lost, err := w.repo.Repair(t.Context(), w.repairShell)
+			_, lost, err := w.repo.Repair(t.Context(), w.sh)
 			assert.NilError(t, err)
 
 			want := fetched
@@ -89,7 +80,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), want)
 			assert.Equal(t, w.sandboxGit("rev-parse", "side"), fetched)
 			assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
-			assert.Equal(t, w.run(w.root, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt"), files, "files are unchanged")
+			assert.Equal(t, w.run(w.work, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt"), files, "files are unchanged")
 			w.sandboxGit("fsck", "--strict")
 			w.sandboxGit("stash", "-q", "--include-untracked")
 			w.commit("a.txt", "more\n")
@@ -111,15 +102,15 @@ func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	w := newSandbox(t)
 	w.commit("a.txt", "agent's\n")
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		return w.repairShell(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+		return w.sh(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
 	}
 	unstarted := func(command string) Shell { // sh cannot fork in a command substitution
 		return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 			git := `git() { case "$1 $2" in "` + command + `") return 2;; esac; command git "$@"; }` + "\n"
-			return w.repairShell(ctx, git+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+			return w.sh(ctx, git+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
 		}
 	}
-	for _, sh := range []Shell{killed, unstarted("rev-parse --git-path"), unstarted("rev-parse -q"), func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
+	for _, sh := range []Shell{killed, unstarted("rev-parse --git-dir"), unstarted("rev-parse -q"), func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
 		return &ScriptError{Code: 128, Stderr: "fatal: write error: No space left on device"}
 	}} {
 		_, err := w.repo.Fetch(t.Context(), sh, true)
@@ -139,12 +130,12 @@ func TestPushAfterAnInterruptedRepair(t *testing.T) {
 		if script != salvageScript {
 			return killed
 		}
-		return w.repairShell(ctx, script, args, stdin, stdout)
+		return w.sh(ctx, script, args, stdin, stdout)
 	})
 	assert.ErrorIs(t, err, killed)
 	_, err = w.repo.Push(t.Context(), w.sh)
 	assert.Assert(t, is.ErrorContains(err, "broken: missing index"))
-	_, lost, err := w.repo.Repair(t.Context(), w.repairShell)
+	_, lost, err := w.repo.Repair(t.Context(), w.sh)
 	assert.NilError(t, errors.Join(lost, err))
 	_, err = w.repo.Push(t.Context(), w.sh)
 	assert.NilError(t, err)
@@ -159,7 +150,7 @@ func TestBrokenGitDirectoryWithoutState(t *testing.T) {
 	w.fetch()
 	w.corrupt("index")
 	assert.NilError(t, os.RemoveAll(w.repo.stateDir))
-	_, lost, err := w.repo.Repair(t.Context(), w.repairShell)
+	_, lost, err := w.repo.Repair(t.Context(), w.sh)
 	assert.NilError(t, errors.Join(lost, err))
 	assert.Equal(t, w.sandboxGit("rev-parse", "main"), w.tip("main"))
 	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
@@ -170,7 +161,7 @@ func TestRepairKeepsHeldCommits(t *testing.T) {
 	w := newSandbox(t)
 	w.commit("a.txt", "secret\n")
 	w.corrupt("index")
-	_, _, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return false, nil }).Repair(t.Context(), w.repairShell)
+	_, _, err := w.repo.WithGate(func(context.Context, Incoming) (bool, error) { return false, nil }).Repair(t.Context(), w.sh)
 	assert.ErrorContains(t, err, "were held back")
 	assert.Equal(t, w.sandboxGit("show", "main:a.txt"), "secret")
 }
@@ -237,42 +228,28 @@ var errCut = errors.New("connection lost")
 // The next command completes a repair, which loses nothing that it has saved.
 func TestInterruptedRepairIsCompleted(t *testing.T) {
 	t.Parallel()
-	for clone, scripts := range map[bool]int{false: 4, true: 5} {
-		for n := 1; n <= scripts; n++ {
-			for _, after := range []bool{false, true} {
-				t.Run(fmt.Sprintf("clone %t, script %d, after %t", clone, n, after), func(t *testing.T) {
-					t.Parallel()
-					w, sh := newSandbox(t), Shell(nil)
-					if sh = w.repairShell; clone {
-						c := newClone(t, newRepo(t))
-						w, sh = c.fixture, c.sh
-						c.push()
-					}
-					inSandbox := func(script string) string {
-						t.Helper()
-						var out strings.Builder
-						assert.NilError(t, sh(t.Context(), "set -e\n"+script, nil, nil, &out))
-						return strings.TrimSpace(out.String())
-					}
-					inSandbox("echo agent > a.txt; git commit -qam fetched")
-					_, err := w.repo.Fetch(t.Context(), sh, true)
-					assert.NilError(t, err)
-					inSandbox("cd \"$GIT_DIR\"; echo precious > precious; git commit -q --allow-empty -m 'not fetched'; rm objects/$(git rev-parse main | sed 's,..,&/,')")
+	for n := 1; n <= 5; n++ {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("script %d, after %t", n, after), func(t *testing.T) {
+				t.Parallel()
+				w := newSandbox(t)
+				w.inSandbox("echo agent > a.txt; git commit -qam fetched")
+				w.fetch()
+				w.inSandbox("cd \"$GIT_DIR\"; echo precious > precious; git commit -q --allow-empty -m 'not fetched'; rm objects/$(git rev-parse main | sed 's,..,&/,')")
 
-					_, _, err = w.repo.Repair(t.Context(), cutAt(sh, n, after))
-					assert.ErrorIs(t, err, errCut)
-					_, err = w.repo.Push(t.Context(), sh)
-					if broken := (*BrokenError)(nil); errors.As(err, &broken) {
-						var lost error
-						_, lost, err = w.repo.Repair(t.Context(), sh)
-						assert.NilError(t, err)
-						assert.ErrorContains(t, lost, "is missing")
-						_, err = w.repo.Push(t.Context(), sh)
-					}
+				_, _, err := w.repo.Repair(t.Context(), cutAt(w.sh, n, after))
+				assert.ErrorIs(t, err, errCut)
+				_, err = w.repo.Push(t.Context(), w.sh)
+				if broken := (*BrokenError)(nil); errors.As(err, &broken) {
+					var lost error
+					_, lost, err = w.repo.Repair(t.Context(), w.sh)
 					assert.NilError(t, err)
-					assert.Equal(t, inSandbox("git fsck; git status --porcelain; git log --format=%s; cat a.txt \"$GIT_DIR\"/ralph-lost/precious"), "fetched\nfirst\nagent\nprecious")
-				})
-			}
+					assert.ErrorContains(t, lost, "is missing")
+					_, err = w.repo.Push(t.Context(), w.sh)
+				}
+				assert.NilError(t, err)
+				assert.Equal(t, w.inSandbox("git fsck; git status --porcelain; git log --format=%s; cat a.txt \"$GIT_DIR\"/ralph-lost/precious"), "fetched\nfirst\nagent\nprecious")
+			})
 		}
 	}
 }

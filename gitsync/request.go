@@ -27,13 +27,11 @@ git() {
 
 // fetchScript lists the sandbox's refs and packs the commits that are new. Its input are
 // commits that the host has; its arguments are commits to leave out; the only one to
-// pack, if not all; the git directory if no process runs in the sandbox, so that a
-// lock there, or an incomplete pack, is of a killed git; and whether it is a clone, without alternates. Only the
-// latest stash has a ref, the reflog knows the others; git bundle refuses commits without
+// pack, if not all; and the git directory if no process runs in the sandbox, so that a
+// lock there, or an incomplete pack, is of a killed git. Only the latest stash has a ref, the reflog knows the others; git bundle refuses commits without
 // a ref. Packing reads .gitattributes of the current directory, which in the worktree may
 // be a named pipe.
-const fetchScript = plainGit + `clone=$4
-if [ -n "$3" ]; then find "$3" '(' -name '*.lock' -not -path '*/objects/*' -o -type f -name 'tmp_*' -path '*/objects/*' ')' -exec rm -f {} +; fi
+const fetchScript = plainGit + `if [ -n "$3" ]; then find "$3" '(' -name '*.lock' -not -path '*/objects/*' -o -type f -name 'tmp_*' -path '*/objects/*' ')' -exec rm -f {} +; fi
 ` + checkScript + `[ -z "$3" ] || [ -z "$tip" ] || [ -e "$3/index" ] || broken 'missing index' # by a repair that was killed
 refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
 [ -z "$refs" ] || printf '%s\n' "$refs"
@@ -89,17 +87,14 @@ func (r *Repo) request(ctx context.Context, sh Shell, req request, pack string) 
 	if input != "" {
 		input += "\n"
 	}
-	idle, clone := "", ""
+	idle := ""
 	if r.idle {
 		idle = r.folder
-	}
-	if r.clone {
-		clone = "clone"
 	}
 	pr, pw := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := sh(ctx, fetchScript, []string{strings.Join(req.without, "\n"), req.only, idle, clone}, strings.NewReader(input), pw)
+		err := sh(ctx, fetchScript, []string{strings.Join(req.without, "\n"), req.only, idle}, strings.NewReader(input), pw)
 		_ = pw.CloseWithError(err)
 		ended <- err
 	}()

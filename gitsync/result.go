@@ -26,9 +26,8 @@ type Result struct {
 	Submodules map[string]string
 	// Refused are refs of the sandbox that cannot be fetched, and why.
 	Refused map[string]string
-	// Uncommitted are files with uncommitted changes of the user, which the sandbox does
-	// not commit; Changed are those that the command has changed.
-	Uncommitted, Changed []string
+	// Uncommitted are files with uncommitted changes of the user, which the sandbox does not have.
+	Uncommitted []string
 	// Sent are files with uncommitted changes of the user that a clone has got.
 	Sent []string
 	// Included are the ignored files that a clone has got.
@@ -37,20 +36,14 @@ type Result struct {
 	Emptied bool
 	// Unsent are repositories in the working tree, which are not sent to a clone.
 	Unsent []string
-	// Repositories are directories of the working tree in which the command has created
-	// a repository.
-	Repositories []string
 	// GitDirs are git directories that the command has created among the files of the working tree, such as
 	// bare repositories.
 	GitDirs []string
-	// Nested are worktrees in this one that the sandbox sees, because they were added
-	// after it was created, and that were not reported before.
-	Nested []string
 	// Kept are refs of the user's repository that were replaced, and the refs that have
 	// their commits now.
 	Kept map[string]string
 
-	unchecked    error             // why Changed, Repositories and GitDirs are unknown
+	unchecked    error             // why GitDirs are unknown
 	fresh        map[string]bool   // those of Refused that were not reported before
 	tip          string            // of the sandbox's branch
 	head         string            // the ref that the sandbox has checked out; empty if detached
@@ -95,9 +88,6 @@ func (res Result) Notes() []string {
 	for _, ref := range slices.Sorted(maps.Keys(res.Kept)) {
 		add("The commits that were at %s are at %s", ref, res.Kept[ref])
 	}
-	if len(res.Changed) > 0 {
-		add("Files with your uncommitted changes were changed, and are not committed: %s", firstOf(res.Changed))
-	}
 	if res.Emptied {
 		add("Warning: the volume with the sandbox's files was removed: they are checked out again, without uncommitted changes")
 		add("Hint: the backlog was among them: restore a copy with %q", "docker ralph task restore")
@@ -110,14 +100,6 @@ func (res Result) Notes() []string {
 		for _, text := range hint.Of(res.unchecked) {
 			add("Hint: %s", text)
 		}
-	}
-	if len(res.Nested) > 0 {
-		add("Warning: the agent can change worktrees that were added after the sandbox was created: %s", firstOf(res.Nested))
-		add("Hint: hide them from the agent with --recreate")
-	}
-	if len(res.Repositories) > 0 {
-		add("Warning: new git repositories in the working tree: once added, git runs programs that they configure: %s", firstOf(res.Repositories))
-		add("Hint: remove %q before \"git add\"", res.Repositories[0]+"/.git")
 	}
 	if len(res.GitDirs) > 0 {
 		add("Warning: new git directories in the working tree: git in them runs programs that they configure: %s", firstOf(res.GitDirs))

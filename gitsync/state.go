@@ -15,8 +15,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// state is what the host remembers of a private git directory. Synced is also a ref of
-// the user's repository, which moves together with the branch.
+// state is what the host remembers of a sandbox. Synced is also a ref of the user's
+// repository, which moves together with the branch.
 type state struct {
 	// Branch is the user's branch that the sandbox works on.
 	Branch string `json:"branch"`
@@ -29,8 +29,10 @@ type state struct {
 	// Tips are the refs of the sandbox as of the last fetch. The user's repository has
 	// their commits.
 	Tips map[string]string `json:"tips"`
-	// Pushed are the user's refs as of the last push.
+	// Pushed are those of the user's refs that the last push has sent.
 	Pushed map[string]string `json:"pushed"`
+	// Listed identifies all of the user's refs as of the last push.
+	Listed string `json:"listed,omitempty"`
 	// Pushing are the user's refs of an unfinished push, which the sandbox may have got.
 	Pushing map[string]string `json:"pushing,omitempty"`
 	// Parts are commits that the sandbox has got with their history, in an unfinished push.
@@ -49,25 +51,19 @@ type state struct {
 	Sent []sent `json:"sent,omitempty"`
 	// Included are the patterns of the ignored files that a clone has got.
 	Included []string `json:"included,omitempty"`
+	// Prompts is the digest of the user's prompts that a clone has got.
+	Prompts string `json:"prompts,omitempty"`
 	// SetUp are the set-up commands that have succeeded in a clone.
 	SetUp []string `json:"set_up,omitempty"`
 	// Applied are the [Edits] of a clone that the user's files have got last.
 	Applied string `json:"applied,omitempty"`
-	// Masked are the directories of the worktree that the sandbox does not see.
-	Masked []string `json:"masked,omitempty"`
-	// Nested are worktrees in this one that the sandbox sees, because they were added
-	// after it was created.
-	Nested []string `json:"nested,omitempty"`
 	// Dirty says that the sandbox may have commits that were not fetched.
 	Dirty bool `json:"dirty"`
 	// Gated says that some of those were made by a command with a [Gate].
 	Gated bool `json:"gated,omitempty"`
 	// Refused are refs of the sandbox that cannot be fetched.
 	Refused map[string]refused `json:"refused,omitempty"`
-	// Protected says that the sandbox's git ignores uncommitted changes of the user;
-	// SkipWorktree are those to tracked files, as git
-	// quotes them.
-	Protected    bool     `json:"protected,omitempty"`
+	// SkipWorktree are those of Sent that are changes to tracked files, as git quotes them.
 	SkipWorktree []string `json:"skipWorktree,omitempty"`
 	// Retry says that the cause of a conflict may be over at the next fetch.
 	Retry bool `json:"retry,omitempty"`
@@ -96,11 +92,17 @@ func statePath(stateDir, name string) string {
 	return filepath.Join(stateDir, "git", name+".json")
 }
 
-// Saved reports whether the user's repository has all commits of a private git
-// directory, which can be removed then. A clone also has to be released.
+// Saved reports whether the user's repository has all commits of a sandbox, which can be
+// removed then. A clone also has to be released.
 func Saved(stateDir, name string) bool {
 	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
-	return err == nil && st.Tips != nil && !st.Dirty && !st.Held && (!st.Clone || st.Released)
+	return err == nil && AllFetched(stateDir, name) && (!st.Clone || st.Released)
+}
+
+// AllFetched reports whether the user's repository has all commits of a clone, which may have more than those.
+func AllFetched(stateDir, name string) bool {
+	st, err := (&Repo{stateDir: stateDir, name: name}).readState()
+	return err == nil && st.Tips != nil && !st.Dirty && !st.Held
 }
 
 // IsClone reports whether a sandbox has a clone of the worktree.
@@ -109,19 +111,15 @@ func IsClone(stateDir, name string) bool {
 	return err == nil && st.Clone
 }
 
-// Abandon records that the commits of a private git directory are to be discarded.
+// Abandon records that the commits of a sandbox are to be discarded.
 func Abandon(stateDir, name string) error {
 	return (&Repo{stateDir: stateDir, name: name}).save(state{Tips: map[string]string{}})
 }
 
-// MarkEmpty records that the private git directory of a new sandbox has nothing to lose yet.
+// MarkEmpty records that a new sandbox has nothing to lose yet.
 func MarkEmpty(stateDir, name string) error {
 	r := &Repo{stateDir: stateDir, name: name}
-	was, err := r.readState()
-	if err != nil {
-		return err
-	}
-	return r.save(state{Tips: map[string]string{}, Masked: was.Masked})
+	return r.save(state{Tips: map[string]string{}})
 }
 
 // MarkEmptied records that the working tree of a clone was removed: the next push checks it out again,
@@ -132,12 +130,11 @@ func MarkEmptied(stateDir, name string) error {
 	if err != nil {
 		return err
 	}
-	st.Emptied, st.Included, st.SetUp = true, nil, nil
+	st.Emptied, st.Included, st.SetUp, st.Prompts = true, nil, nil, ""
 	return r.save(st)
 }
 
-// Forget removes the state of a private git directory that was removed. The file over
-// .git stays, for the next sandbox.
+// Forget removes the state of a sandbox that was removed.
 func Forget(stateDir, name string) error {
 	if err := os.Remove(statePath(stateDir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the git state of %s: %w", name, err)
@@ -193,7 +190,7 @@ func (r *Repo) lock(ctx context.Context) (locked *Repo, unlock func(), err error
 	return &own, unlock, nil
 }
 
-// openRepo locks the sandbox, reads its state, and completes an interrupted fast-forward.
+// open locks the sandbox, reads its state, and completes an interrupted fast-forward.
 func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	r, unlock, err := r.lock(ctx)
 	if err != nil {
@@ -201,8 +198,7 @@ func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	}
 	st, err := r.readState()
 	if err == nil {
-		r.clone = r.clone || st.Clone
-		st.Clone = r.clone // also if the state was lost
+		st.Clone = true // also if the state was lost
 		err = r.completePending(ctx, &st)
 	}
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -33,6 +32,8 @@ func TestFastForward(t *testing.T) {
 	res = w.fetch()
 	assert.Equal(t, res.Commits, 0)
 	assert.DeepEqual(t, res.Notes(), []string(nil))
+	assert.Assert(t, !Saved(w.repo.stateDir, "ralph-test"), "files can be only there")
+	assert.NilError(t, w.repo.SetReleased(t.Context(), true))
 	assert.Assert(t, Saved(w.repo.stateDir, "ralph-test"))
 }
 
@@ -66,6 +67,9 @@ func TestFastForwardKeepsStagedChanges(t *testing.T) {
 	before := w.git("for-each-ref", "refs/tags", "refs/stash", "refs/heads/other", "refs/heads/side")
 	staged := w.git("diff", "--cached")
 	w.createSandbox()
+	w.write("same.txt", "same\n")
+	w.writeInside("same.txt", "same\n")
+	w.sandboxGit("add", "same.txt")
 	w.commit("dir/c.txt", "agent's\n")
 	res := w.fetch()
 	assert.Assert(t, is.Nil(res.Conflict))
@@ -76,40 +80,11 @@ func TestFastForwardKeepsStagedChanges(t *testing.T) {
 	assert.Equal(t, w.git("stash", "list", "--format=%gd"), "stash@{0}")
 	assert.Equal(t, w.run(filepath.Join(w.dir, "side"), nil, "git", "status", "--porcelain"), "")
 
-	// What both have changed keeps the user's staged version.
+	// What both have changed stays the user's.
 	w.commit("a.txt", "agent's a\n")
-	res = w.fetch()
-	assert.Assert(t, is.Nil(res.Conflict))
+	assert.Equal(t, fetchConflict(t, w, fileInTheWay).Detail, "a.txt")
 	assert.Equal(t, w.git("show", ":a.txt"), "staged a")
-	assert.Equal(t, w.git("show", "HEAD:a.txt"), "agent's a")
-}
-
-func TestStagedFileConflictsWithADirectory(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ name, staged, agents string }{
-		{"a file below", "x/y/z.txt", "x"},
-		{"a file above", "x", "x/y"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			w := newRepo(t)
-			w.write(tc.staged, "staged\n")
-			w.git("add", "-A")
-			w.createSandbox()
-			assert.NilError(t, os.RemoveAll(filepath.Join(w.root, "x")))
-			before := w.tip("main")
-			tip := w.commit(tc.agents, "agent's\n")
-			res := w.fetch()
-			assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == stagedClash)
-			assert.Assert(t, is.Contains(res.Conflict.Error(), "conflict with your staged change to "))
-			assert.Equal(t, w.tip("main"), before)
-			assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), tip)
-			assert.Equal(t, w.git("diff", "--cached", "--name-only"), tc.staged)
-
-			w.git("reset", "-q")
-			assert.Equal(t, w.fetch().Commits, 1)
-			w.assertClean()
-		})
-	}
+	assert.Equal(t, w.read("a.txt")+w.read("dir/c.txt"), "not staged a\nagent's\n")
 }
 
 // fetchConflict asserts that the user's branch stays and the sandbox's commit was fetched.
@@ -142,7 +117,7 @@ func TestDivergedBranches(t *testing.T) {
 	assert.Assert(t, ok, "%v", err)
 
 	// What the message says does it.
-	w.git("reset", "-q", c.Merged)
+	w.git("reset", "-q", "--keep", c.Merged)
 	w.assertClean()
 	w.push()
 	assert.Equal(t, w.sandboxGit("rev-parse", "main"), w.tip("main"))
@@ -161,7 +136,7 @@ func TestDivergedBranchesWithAConflict(t *testing.T) {
 	w.git("commit", "-q", "-m", "user: a", "a.txt")
 	c := fetchConflict(t, w, diverged)
 	assert.Equal(t, c.Merged, "")
-	assert.Assert(t, is.Contains(c.Hint(), `"git stash --include-untracked", then "git merge refs/ralph/ralph-test/main"`))
+	assert.Assert(t, is.Contains(c.Hint(), `"git merge refs/ralph/ralph-test/main"`))
 }
 
 func TestMovedUserBranch(t *testing.T) {
@@ -170,10 +145,10 @@ func TestMovedUserBranch(t *testing.T) {
 		w := newSandbox(t)
 		w.commit("a.txt", "one\n")
 		w.fetch()
-		w.git("reset", "-q", "HEAD~")
+		w.git("reset", "-q", "--hard", "HEAD~")
 		w.commit("a.txt", "two\n")
 		c := fetchConflict(t, w, movedBack)
-		w.git("reset", "-q", c.Ref)
+		w.git("reset", "-q", "--keep", c.Ref)
 		w.assertClean()
 		w.push()
 	})
@@ -189,28 +164,40 @@ func TestMovedUserBranch(t *testing.T) {
 	})
 	t.Run("to another branch and back", func(t *testing.T) {
 		w := newSandbox(t)
-		w.commit("a.txt", "one\n")
-		w.git("stash", "-q")
+		tip := w.commit("a.txt", "one\n")
 		w.git("switch", "-q", "-c", "other")
-		c := fetchConflict(t, w, switchedAway)
-		assert.Assert(t, is.Contains(c.Error(), "your working tree is on other now"))
+		w.write("b.txt", "user's\n")
+		res := w.fetch()
+		assert.Assert(t, is.Nil(res.Conflict))
+		assert.Equal(t, res.Commits, 1)
+		assert.Equal(t, w.tip("main"), tip)
+		assert.Equal(t, w.git("status", "--porcelain"), " M b.txt", "no file is touched")
+		w.git("stash", "-q")
 		w.git("switch", "-q", "main")
-		c = fetchConflict(t, w, filesElsewhere)
-		w.git("merge", "-q", c.Ref)
 		w.assertClean()
 		w.push()
 	})
 	t.Run("to no branch", func(t *testing.T) {
 		w := newSandbox(t)
-		w.commit("a.txt", "one\n")
+		tip := w.commit("a.txt", "one\n")
 		w.git("checkout", "-q", "--detach")
-		_ = fetchConflict(t, w, switchedAway)
+		assert.Equal(t, w.fetch().Commits, 1)
+		assert.Equal(t, w.tip("main"), tip)
+		w.assertClean()
+	})
+	t.Run("to another worktree", func(t *testing.T) {
+		w := newSandbox(t)
+		w.commit("a.txt", "one\n")
+		w.git("switch", "-q", "-c", "other")
+		w.git("worktree", "add", "-q", filepath.Join(w.dir, "there"), "main")
+		c := fetchConflict(t, w, checkedOutElsewhere)
+		assert.Assert(t, is.Contains(c.Error(), "your branch is checked out in another worktree"))
 	})
 	t.Run("the branch is renamed", func(t *testing.T) {
 		w := newSandbox(t)
 		w.commit("a.txt", "one\n")
 		w.git("branch", "-m", "main", "renamed")
-		_ = fetchConflict(t, w, switchedAway)
+		_ = fetchConflict(t, w, branchGone)
 	})
 	t.Run("the branch is deleted", func(t *testing.T) {
 		w := newSandbox(t)
@@ -238,7 +225,7 @@ func TestSandboxRewritesHistory(t *testing.T) {
 	w.fetch()
 	w.sandboxGit("commit", "-q", "--amend", "-m", "another message")
 	c := fetchConflict(t, w, rewritten)
-	w.git("reset", "-q", c.Ref)
+	w.git("reset", "-q", "--keep", c.Ref)
 	w.assertClean()
 	w.push()
 	w.commit("b.txt", "two\n")
@@ -251,7 +238,7 @@ func TestOtherRefsAreFetched(t *testing.T) {
 	w.sandboxGit("switch", "-q", "-c", "feature/x")
 	feature := w.commit("f.txt", "f\n")
 	w.sandboxGit("switch", "-q", "main")
-	w.write("a.txt", "stashed\n")
+	w.writeInside("a.txt", "stashed\n")
 	w.sandboxGit("stash", "-q")
 	stash := w.sandboxGit("rev-parse", "refs/stash")
 	w.sandboxGit("checkout", "-q", "--detach")
@@ -319,7 +306,7 @@ func TestPushOfASwitchedBranch(t *testing.T) {
 func TestPushKeepsTheAgentsStagedChanges(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
-	w.write("dir/c.txt", "staged by the agent\n")
+	w.writeInside("dir/c.txt", "staged by the agent\n")
 	w.sandboxGit("add", "dir/c.txt")
 	w.write("b.txt", "user's\n")
 	w.git("commit", "-q", "-m", "user: b", "b.txt")
@@ -377,7 +364,7 @@ func TestFollowWaitsForFinalCommits(t *testing.T) {
 	}
 
 	// The user has accepted the last commit.
-	w.git("reset", "-q", "refs/ralph/ralph-test/main")
+	w.git("reset", "-q", "--hard", "refs/ralph/ralph-test/main")
 	res, tip = watch(final)
 	assert.Assert(t, res.Conflict == nil)
 	assert.Equal(t, tip, amended)
@@ -394,7 +381,8 @@ func TestFollowWaitsForFinalCommits(t *testing.T) {
 // turns out to have changed.
 func TestPushToAnUnchangedSandboxDoesNotFetch(t *testing.T) {
 	t.Parallel()
-	w := newSandbox(t)
+	w := newRepo(t).fillSandbox()
+	w.push()
 	noShell := func(context.Context, string, []string, io.Reader, io.Writer) error {
 		t.Error("a script was run in the sandbox")
 		return nil
@@ -405,7 +393,7 @@ func TestPushToAnUnchangedSandboxDoesNotFetch(t *testing.T) {
 		assert.NilError(t, err)
 		return done
 	}
-	assert.Assert(t, unchanged(noShell), "just filled")
+	assert.Assert(t, unchanged(noShell), "no command has begun")
 
 	assert.NilError(t, w.repo.MarkDirty(t.Context()))
 	assert.Assert(t, !unchanged(noShell), "a command has not ended")
@@ -444,14 +432,20 @@ func TestPushRestoresADeletedBase(t *testing.T) {
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/@base"), tip)
 }
 
-// A sandbox that sees the worktree has nothing that could be unsent, and its lock is free again.
-func TestUnsentOfALiveSandbox(t *testing.T) {
+// A file that was written without a change is no change of the agent.
+func TestPushOverTouchedFiles(t *testing.T) {
+	t.Parallel()
 	w := newSandbox(t)
-	for range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		commits, changes, err := w.repo.Unsent(ctx)
-		cancel()
-		assert.NilError(t, err)
-		assert.Assert(t, !commits && changes == nil)
-	}
+	w.repo = w.repo.WithChanges()
+	w.inSandbox("echo agent > b.txt; touch -d @1 a.txt dir/c.txt")
+	w.write("a.txt", "committed\n")
+	w.git("commit", "-q", "-a", "-m", "user")
+	w.write("dir/c.txt", "not committed\n")
+	w.start()
+	assert.Equal(t, w.inSandbox("cat a.txt b.txt dir/c.txt; git stash list"), "committed\nagent\nnot committed")
+	w.inSandbox("touch -d @1 a.txt dir/c.txt")
+	w.write("a.txt", "not committed\n")
+	w.git("checkout", "-q", "dir/c.txt")
+	w.start()
+	assert.Equal(t, w.inSandbox("cat a.txt b.txt dir/c.txt; git stash list"), "not committed\nagent\nc")
 }

@@ -77,6 +77,7 @@ func TestUnmergedCommitsAreRecorded(t *testing.T) {
 func TestFailedFetchIsUnmerged(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
+	w.fetch()
 	lost := errors.New("the connection was lost")
 	fetch := func() {
 		_, err := w.repo.Fetch(t.Context(), func(context.Context, string, []string, io.Reader, io.Writer) error { return lost }, true)

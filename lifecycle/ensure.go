@@ -34,6 +34,9 @@ type Ensurer struct {
 	// Exclude keeps other commands from using a sandbox, from before Save until it is removed;
 	// nil if they may use it. It returns an error if one does.
 	Exclude func(sb Sandbox) (done func(), err error)
+	// Outdated reports a sandbox of a kind that earlier versions made: it is recreated without asking;
+	// may be nil.
+	Outdated func(sb Sandbox) bool
 	// Failed is called when a sandbox could not be started, before a new one is
 	// removed; may be nil.
 	Failed func(ctx context.Context, sb Sandbox)
@@ -264,6 +267,10 @@ func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, ag
 			}
 			return hint.Wrap(fmt.Errorf("cannot recreate the sandbox %s%s: a command is running in it", sb.Name, what), "stop it with %q", "docker ralph stop "+sb.Name)
 		}
+	}
+	if !agreed && !sb.Unused && e.Outdated != nil && e.Outdated(sb) {
+		e.Report(fmt.Sprintf("Replacing the sandbox %s, which an earlier version of docker-ralph made", sb.Name))
+		return nil
 	}
 	if !agreed && !sb.Unused {
 		if e.Confirm == nil {

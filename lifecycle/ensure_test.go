@@ -303,7 +303,7 @@ func TestDifferencesAreNamed(t *testing.T) {
 		{change: func(s *Spec) { s.Image = "image:2" }, conflict: "image from image:1 to image:2"},
 		{change: func(s *Spec) { s.Root, s.Agent = `/src" "`, "" }, conflict: `worktree from /src to /src" ", agent from shell to default`},
 		{change: func(s *Spec) { s.User.UID = 1 }, conflict: "user from 0:0 to 1:0"},
-		{change: func(s *Spec) { s.Private = true }, conflict: "private git directory from default to on"},
+		{change: func(s *Spec) { s.Private = true }, conflict: "clone from default to on"},
 		{change: func(s *Spec) { s.ReadOnly, s.Runtime = true, "runsc" }, conflict: "read-only root filesystem from default to on, runtime from default to runsc"},
 		{change: func(s *Spec) { s.Tmp, s.Shm = 2<<30, 1<<30 }, conflict: "shm from default to 1GiB, tmp from default to 2GiB"},
 		{change: func(s *Spec) { s.Config, s.Cache, s.MainRoot = "/config", "/src", "/src" }, conflict: "cache from default to on, copy of agent settings from default to on"},

@@ -34,7 +34,7 @@ func (s Spec) settings() map[string]string {
 		"network policy": string(s.Egress.Policy.Mode),
 	}
 	for name, on := range map[string]bool{
-		"private git directory":     s.Private,
+		private:                     s.Private,
 		"read-only root filesystem": s.ReadOnly,
 		"copy of agent settings":    s.Config != "", // not its path: users with other state directories share the sandbox
 		"cache":                     s.Cache != "",
@@ -59,9 +59,12 @@ func (s Spec) settings() map[string]string {
 	return all
 }
 
+// private is a setting that goes together with the workspace of a container, and is that of a microVM.
+const private = "private git directory"
+
 // usedByTasks reports whether commands about tasks depend on a setting.
 func usedByTasks(setting string) bool {
-	return slices.Contains([]string{"worktree", "mounts", "user", "private git directory", "workspace"}, setting)
+	return slices.Contains([]string{"worktree", "mounts", "user", private, "workspace"}, setting)
 }
 
 // Difference is a setting that a sandbox has from its configuration.
@@ -72,6 +75,9 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
+	if d.Setting == private {
+		d.Setting = "clone"
+	}
 	return fmt.Sprintf("%s from %s to %s", d.Setting, cmp.Or(d.From, "default"), cmp.Or(d.To, "default"))
 }
 

@@ -46,7 +46,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.cpus, "cpus", "", "Number of CPUs")
 	flags.DurationVar(&o.timeout, "timeout", 0, `Time limit of each run of the agent (e.g., "90m")`)
 	flags.StringArrayVar(&o.env, "env", nil, "Pass an environment variable to the agent (name only)")
-	flags.StringVar(&o.workspace, "workspace", "", `Mount the worktree or clone it ("auto", "live", "clone")`)
+	flags.StringVar(&o.workspace, "workspace", "", `Work in a clone or on your files ("auto", "clone", "live")`)
 	flags.StringVar(&o.network, "network", "", `Network policy ("allowlist", "deny", "allow-all")`)
 	flags.StringArrayVar(&o.allow, "allow", nil, `Allow a host (e.g., "example.com", "*.example.com:8443")`)
 	flags.StringVar(&o.gitToken, "git-token", "", `Access of git to the remote with your token ("none", "read", "write")`)

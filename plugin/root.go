@@ -43,7 +43,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 	opts.addFlags(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeWords(projectimage.Agents()...))
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
-	_ = cmd.RegisterFlagCompletionFunc("workspace", completeWords(config.WorkspaceAuto, config.WorkspaceLive, config.WorkspaceClone))
+	_ = cmd.RegisterFlagCompletionFunc("workspace", completeWords(config.WorkspaceAuto, config.WorkspaceClone, config.WorkspaceLive))
 	_ = cmd.RegisterFlagCompletionFunc("progress", completeWords(modeNames()...))
 	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
 	_ = cmd.RegisterFlagCompletionFunc("branch-name", completeBranches)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
@@ -92,6 +93,9 @@ func statusText(s manage.SandboxStatus, now time.Time) string {
 	line("Sandbox", r.Name+": "+state)
 	line("Scope", r.Scope)
 	line("Worktree", r.Worktree)
+	if s.Workspace == config.WorkspaceLive && s.State != string(lifecycle.NotFound) {
+		line("Workspace", "live: the agent can write to your files and your git directory")
+	}
 	line("Activity", activityText(s, now))
 	if s.Loop != nil {
 		loopLines(line, s.Loop, now)

@@ -39,14 +39,12 @@ func Dir(stateDir, sandbox string) string {
 	return filepath.Join(stateDir, "sign", hex.EncodeToString(sum[:6]))
 }
 
-// MakeDir creates the directory for the user of the sandbox alone.
-func MakeDir(dir string, uid, gid int) error {
+// MakeDir creates the directory. On this machine only its owner gets at it, because of the directory
+// above; in the sandbox, which has another user, everybody.
+func MakeDir(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = os.Chmod(dir, 0o700)
-	}
-	if err == nil {
-		err = chown(dir, uid, gid)
+		err = errors.Join(os.Chmod(filepath.Dir(dir), 0o700), os.Chmod(dir, 0o755)) //nolint:gosec // see above
 	}
 	if err != nil {
 		return fmt.Errorf("creating the directory for the signing socket: %w", err)
@@ -54,18 +52,10 @@ func MakeDir(dir string, uid, gid int) error {
 	return nil
 }
 
-// chown sets the owner of a file if the process runs as root.
-func chown(path string, uid, gid int) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return os.Lchown(path, uid, gid)
-}
-
 // Serve signs with the key at a new socket in dir until stop is called. It returns the
 // socket's name in dir.
-func Serve(ctx context.Context, dir string, uid, gid int, a Agent, key Key) (name string, stop func(), err error) {
-	if err := MakeDir(dir, uid, gid); err != nil {
+func Serve(ctx context.Context, dir string, a Agent, key Key) (name string, stop func(), err error) {
+	if err := MakeDir(dir); err != nil {
 		return "", nil, err
 	}
 	sweep(ctx, dir)
@@ -76,7 +66,7 @@ func Serve(ctx context.Context, dir string, uid, gid int, a Agent, key Key) (nam
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err == nil {
-		if err = errors.Join(os.Chmod(path, 0o600), chown(path, uid, gid)); err != nil {
+		if err = os.Chmod(path, 0o666); err != nil { //nolint:gosec // see MakeDir
 			_ = listener.Close()
 		}
 	}

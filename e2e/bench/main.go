@@ -237,9 +237,9 @@ func (b *bench) measure() error {
 	if _, err := b.timeAll([][]string{removal(name)}); err != nil {
 		return err
 	}
-	// Without what a network policy and a git directory cost, and with both. Commands on
+	// Without what a network policy and a clone cost, and with both. Commands on
 	// the backlog use no network, so that their sandbox has no proxy yet.
-	direct := append([]string{"env", "RALPH_GIT=direct"}, b.ralph("--network", "allow-all", "task", "list")...)
+	direct := append([]string{"env", "RALPH_WORKSPACE=live"}, b.ralph("--network", "allow-all", "task", "list")...)
 	for _, row := range []struct {
 		what string
 		ours []string

@@ -6,21 +6,6 @@ import (
 	"path/filepath"
 )
 
-// Outdated reports whether all files of the changes are as they were before: the
-// working tree has been somewhere else since they were committed.
-func (g Git) Outdated(changes []Change, format int) bool {
-	for _, c := range changes {
-		switch id := g.BlobID(c.Path, format); {
-		case c.Deleted() && id == "", id != "" && id == c.NewID:
-			return false
-		case c.Added() && id == "", id == c.OldID:
-		default:
-			return false // it was changed since, or filtered
-		}
-	}
-	return len(changes) > 0
-}
-
 // Compare returns lines for update-index about files that have their new content
 // already, and a file that is not tracked where a new one has to be.
 func (g Git) Compare(index []Entry, changes []Change, format int) (written []string, conflicting string) {

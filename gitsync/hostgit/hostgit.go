@@ -1,5 +1,5 @@
-// Package hostgit runs git on the user's repository while an untrusted agent
-// writes its working tree.
+// Package hostgit runs git on the user's repository, whose working tree has files of an
+// untrusted agent.
 //
 // The git directory is named explicitly, so nothing in the working tree can
 // redirect git, and no program that a configuration, a hook or an attribute names
@@ -26,8 +26,7 @@ import (
 const worktreeTimeout = 10 * time.Second
 
 // Git is the host's git program on the user's repository. Only [Git.InWorktree]
-// reads the working tree, in which an agent can put a named pipe that blocks git
-// forever; attributes are those of the index otherwise.
+// reads the working tree, in which a named pipe can block git forever; attributes are those of the index otherwise.
 type Git struct {
 	gitrepo.Git
 	Root, GitDir, CommonDir string
@@ -187,4 +186,17 @@ func (g Git) Refs(ctx context.Context, other string) (refs map[string]string, oi
 	oid = refs[other]
 	delete(refs, other)
 	return refs, oid, nil
+}
+
+// Merged returns those of the user's branches, tags and remote branches whose commits a branch has.
+func (g Git) Merged(ctx context.Context, branch string) (map[string]bool, error) {
+	out, err := g.Output(ctx, nil, "for-each-ref", "--format=%(refname)", "--merged=refs/heads/"+branch, "refs/heads", "refs/tags", "refs/remotes")
+	if err != nil {
+		return nil, fmt.Errorf("listing refs: %w", err)
+	}
+	merged := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		merged[strings.TrimSuffix(line, "\n")] = true
+	}
+	return merged, nil
 }

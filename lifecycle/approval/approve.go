@@ -1,5 +1,5 @@
 // Package approval asks the user before a repository gets what it may not decide
-// itself: privileged settings, a Dockerfile, a nested repository, alternates.
+// itself: privileged settings, a Dockerfile, a nested repository.
 package approval
 
 import (

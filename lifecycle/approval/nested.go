@@ -9,7 +9,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitsync/objectdirs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
@@ -62,38 +61,6 @@ func nestedApproval(ctx context.Context, wt gitrepo.Worktree) (approval, error) 
 		},
 		question: "Use it?",
 	}, nil
-}
-
-// ApproveAlternates asks the user to approve the object directories that a
-// repository borrows from, which a sandbox can read, and returns them.
-func ApproveAlternates(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]string, error) {
-	a, alternates, err := alternatesApproval(wt)
-	if err != nil || a.digest == "" {
-		return nil, err
-	}
-	return alternates, approve(ctx, h, config.NewTrustStore(h.StateDir), a)
-}
-
-// alternatesApproval returns the zero value for a repository without alternates.
-func alternatesApproval(wt gitrepo.Worktree) (approval, []string, error) {
-	alternates, err := objectdirs.Alternates(wt.CommonDir)
-	if err != nil || len(alternates) == 0 {
-		return approval{}, nil, err
-	}
-	root := cmp.Or(wt.MainRoot, wt.Root)
-	a := approval{
-		root: root, digest: digestOf(append([]string{"alternates"}, alternates...)...),
-		subject: "borrowing objects from " + host.Quote(alternates[0]), change: "by the repository " + root,
-		question: "Let the agent read them?",
-	}
-	if n := len(alternates) - 1; n > 0 {
-		a.subject += fmt.Sprintf(" and %d more", n)
-	}
-	a.details = append(a.details, "The agent could read every object in")
-	for _, dir := range alternates {
-		a.details = append(a.details, "  "+host.Quote(dir))
-	}
-	return a, alternates, nil
 }
 
 func digestOf(parts ...string) string {

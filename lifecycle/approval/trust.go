@@ -106,7 +106,7 @@ func pending(ctx context.Context, h host.Host, wt gitrepo.Worktree) ([]pendingAp
 	return appendPending(all, store, build)
 }
 
-// pendingOfRepository lists unapproved nesting, alternates and lists of ignored files.
+// pendingOfRepository lists unapproved nesting and lists of ignored files.
 func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrepo.Worktree) (all []pendingApproval, err error) {
 	if wt.CommonDir == "" {
 		return nil, nil
@@ -115,15 +115,11 @@ func pendingOfRepository(ctx context.Context, store config.TrustStore, wt gitrep
 	if err != nil {
 		return nil, err
 	}
-	alternates, _, err := alternatesApproval(wt)
-	if err != nil {
-		alternates = approval{} // creating a container reports the error; nothing else mounts them
-	}
 	includes, _, err := includesApproval(wt)
 	if err != nil {
-		includes = approval{} // likewise
+		includes = approval{} // creating a clone reports the error
 	}
-	for _, a := range []approval{nested, alternates, includes} {
+	for _, a := range []approval{nested, includes} {
 		if a.digest == "" {
 			continue
 		}

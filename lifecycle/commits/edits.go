@@ -45,7 +45,7 @@ func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo
 // ReportEdits reports how much a command has left uncommitted in a clone: the user's files do not
 // have it.
 func (g *Git) ReportEdits(ctx context.Context, sb lifecycle.Sandbox) {
-	if g == nil || !sb.Clone {
+	if g == nil {
 		return
 	}
 	n, err := g.Repo.CountEdits(ctx, Shell(g.Driver, sb))

@@ -26,15 +26,8 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 		return nil
 	}
 	wt, err := worktreeOf(ctx, h, l.Sandbox)
-	if alreadyFetched(h, l, wt) {
-		return nil
-	}
 	if err != nil {
 		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, err)
-	}
-	if l.Backend.Kind == config.DriverContainer && l.Sandbox.State != lifecycle.Running && !l.Sandbox.Clone && host.Missing(l.Sandbox.Root) {
-		return hint.Wrap(fmt.Errorf("the sandbox %s has unfetched commits and cannot be started: %s does not exist", l.Sandbox.Name, l.Sandbox.Root),
-			"if you have moved it, run %q there", "docker ralph --recreate task list")
 	}
 	if err := Save(h, l.Backend, scanOf(h, l, wt), wt)(ctx, l.Sandbox); err != nil {
 		return err
@@ -54,18 +47,9 @@ func scanOf(h host.Host, l host.Located, wt gitrepo.Worktree) *Scan {
 	return i
 }
 
-// Fetched reports whether an existing repository has all commits of a container. A clone can
-// have more than commits.
+// Fetched reports whether an existing repository has all commits of a container.
 func Fetched(h host.Host, sb lifecycle.Sandbox) bool {
-	return !sb.Private || !sb.Clone && sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.Saved(h.StateDir, sb.Name)
-}
-
-// alreadyFetched reports a sandbox that cannot be started without its worktree, but
-// whose commits are all in its repository.
-func alreadyFetched(h host.Host, l host.Located, wt gitrepo.Worktree) bool {
-	sb := l.Sandbox
-	return l.Backend.Kind == config.DriverContainer && sb.State != lifecycle.Running && !sb.Clone && host.Missing(sb.Root) && gitsync.Saved(h.StateDir, sb.Name) &&
-		(h.Moved(sb, wt) || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")))
+	return !sb.Private || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.AllFetched(h.StateDir, sb.Name)
 }
 
 // worktreeOf returns the worktree of a sandbox or, if that does not exist, the main one of its

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
@@ -34,18 +32,15 @@ type Git struct {
 	repairs []string
 }
 
-// directWarning is printed once per sandbox.
-const directWarning = `Warning: with sandbox.git = "direct" the agent can write into your git directory: its hooks and configuration count when you use git here`
+// liveWarning is printed once per sandbox.
+const liveWarning = "Warning: the agent works on your files and your git directory: hooks, git configuration and build files that it leaves there run when you use them"
 
-// Check rejects repositories that cannot have a private git directory and, for an agent,
+// Check rejects repositories that cannot be cloned and, for an agent,
 // unfinished operations of git. It needs no engine.
-func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string, clone bool) error {
+func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string) error {
 	repo, err := gitsync.Open(wt, name, h.StateDir)
 	if err != nil {
 		return err
-	}
-	if clone {
-		repo = repo.AsClone()
 	}
 	switch {
 	case command != host.TaskCommand:
@@ -64,40 +59,28 @@ type Brings struct {
 
 // Open opens the private git directory of a container; nil if its spec has none.
 func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec, brings Brings) (*Git, error) {
-	if at.Kind != config.DriverContainer {
-		return nil, nil
+	if !spec.Private && h.CreatedBy(spec.Name) == "" {
+		h.Report(liveWarning)
 	}
-	if !spec.Private {
-		if !container.Known(h.StateDir, spec.Name) {
-			h.Report(directWarning)
-		}
+	if !spec.Private || at.Kind != config.DriverContainer {
 		return nil, nil
 	}
 	repo, err := gitsync.Open(wt, spec.Name, h.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	alternates, err := approval.ApproveAlternates(ctx, h, wt)
+	listed, err := approval.ApproveIncludes(ctx, h, wt)
 	if err != nil {
 		return nil, err
 	}
-	repo = repo.WithAlternates(alternates)
-	if spec.Clone {
-		listed, err := approval.ApproveIncludes(ctx, h, wt)
-		if err != nil {
+	repo = repo.Including(brings.Ignored, listed).WithProgress(progress(h, spec.Name))
+	if brings.Changes {
+		repo = repo.WithChanges()
+	}
+	if !container.Known(h.StateDir, spec.Name) {
+		if err := repo.CheckIncluded(ctx); err != nil {
 			return nil, err
 		}
-		repo = repo.AsClone().Including(brings.Ignored, listed).WithProgress(progress(h, spec.Name))
-		if brings.Changes {
-			repo = repo.WithChanges()
-		}
-		if !container.Known(h.StateDir, spec.Name) {
-			if err := repo.CheckIncluded(ctx); err != nil {
-				return nil, err
-			}
-		}
-	} else {
-		spec.Mounts, spec.Probe = nil, probe(wt.Root)
 	}
 	g := &Git{
 		Host: h, Driver: at.Driver,
@@ -107,23 +90,9 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 		if err := repo.CheckKind(ctx); err != nil {
 			return nil, err
 		}
-		return repo.Layout(ctx)
+		return repo.Layout(), nil
 	}
 	return g, nil
-}
-
-// probe returns a file that identifies the worktree; empty if there is none.
-func probe(root string) string {
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		return ""
-	}
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Size() < 1<<20 && e.Name() != ".git" {
-			return filepath.Join(root, e.Name())
-		}
-	}
-	return ""
 }
 
 // Push pushes to the sandbox before a command starts an agent or a shell in it. If another
@@ -187,7 +156,7 @@ func (g *Git) finishLoop(ctx context.Context, sb lifecycle.Sandbox, loop string,
 func (g *Git) pushUnchanged(ctx context.Context, sb lifecycle.Sandbox) (done bool, err error) {
 	res, done, err := g.Repo.PushUnchanged(ctx, Shell(g.Driver, sb))
 	if done && err == nil {
-		reportUncommitted(g.Host, sb, res.Uncommitted)
+		reportUncommitted(g.Host, res.Uncommitted)
 	}
 	return done, err
 }
@@ -223,7 +192,7 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox, alone bool) error 
 		}
 	}
 	ReportSync(g.Host, res)
-	reportUncommitted(g.Host, sb, res.Uncommitted)
+	reportUncommitted(g.Host, res.Uncommitted)
 	if n := len(res.Sent); n > 0 {
 		g.Host.Report(fmt.Sprintf("Sent your uncommitted changes in %s, which are left out of the sandbox's commits: %s", host.Count(n, "file"), host.Some(res.Sent)))
 	}
@@ -253,11 +222,8 @@ func recreateHint(sb lifecycle.Sandbox, err error) error {
 		return heldHint(sb, err)
 	}
 	_, refused := errors.AsType[*gitsync.RefusedError](err)
-	switch {
-	case !gitsync.Permanent(err):
-		return err
-	case sb.Clone, refused:
+	if refused || gitsync.Permanent(err) {
 		return hint.Wrap(err, "%s", DiscardHint(sb.Name))
 	}
-	return hint.Wrap(err, "recreate the sandbox with --recreate; commits that cannot be fetched are lost, your files are kept")
+	return err
 }

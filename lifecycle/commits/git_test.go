@@ -21,24 +21,22 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-func TestPrivateGitDirectoryByDriver(t *testing.T) {
+func TestWorkspaceByDriver(t *testing.T) {
 	for _, tc := range []struct {
-		git, kind string
-		origin    config.OriginKind
-		want      bool
+		workspace, kind string
+		clone           bool
 	}{
-		{config.GitPrivate, config.DriverContainer, config.FromDefault, true},
-		{config.GitPrivate, config.DriverSbx, config.FromDefault, false},
-		{config.GitPrivate, config.DriverDockerSandbox, config.FromDefault, false},
-		{config.GitPrivate, config.DriverContainer, config.FromEnvironment, true},
-		{config.GitPrivate, config.DriverSbx, config.FromEnvironment, true},
-		{config.GitPrivate, config.DriverDockerSandbox, config.FromEnvironment, true},
-		{config.GitDirect, config.DriverContainer, config.FromEnvironment, false},
+		{config.WorkspaceAuto, config.DriverContainer, true},
+		{config.WorkspaceAuto, config.DriverSbx, false},
+		{config.WorkspaceAuto, config.DriverDockerSandbox, false},
+		{config.WorkspaceClone, config.DriverContainer, true},
+		{config.WorkspaceClone, config.DriverSbx, true},
+		{config.WorkspaceLive, config.DriverContainer, false},
+		{config.WorkspaceLive, config.DriverSbx, false},
 	} {
 		var cfg config.Effective
-		cfg.Sandbox.Git = tc.git
-		cfg.Origins = map[string]config.Origin{"sandbox.git": {Kind: tc.origin}}
-		assert.Equal(t, WantsPrivate(cfg, tc.kind), tc.want, "%+v", tc)
+		cfg.Sandbox.Workspace = tc.workspace
+		assert.Equal(t, WantsClone(cfg, tc.kind), tc.clone, "%+v", tc)
 	}
 }
 
@@ -130,11 +128,11 @@ func TestCommitsAreNotSavedWhileAnAgentStarts(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, second.Repo.MarkDirty(t.Context()))
 	assert.NilError(t, first.fetch(t.Context(), sb))
-	assert.Assert(t, !gitsync.Saved(h.StateDir, sb.Name))
+	assert.Assert(t, !gitsync.AllFetched(h.StateDir, sb.Name))
 
 	leave()
 	assert.NilError(t, second.fetch(t.Context(), sb))
-	assert.Assert(t, gitsync.Saved(h.StateDir, sb.Name))
+	assert.Assert(t, gitsync.AllFetched(h.StateDir, sb.Name))
 	unlock, err := h.TryLockAgents(sb.Name)
 	assert.NilError(t, err)
 	assert.Assert(t, unlock != nil, "a fetch has left it locked")
@@ -160,18 +158,6 @@ func repository(t *testing.T) (wt gitrepo.Worktree, tip string) {
 	assert.NilError(t, err)
 
 	return wt, strings.TrimSpace(string(id))
-}
-
-func TestProbe(t *testing.T) {
-	root := t.TempDir()
-	assert.Equal(t, probe(root), "")
-	assert.NilError(t, os.Mkdir(filepath.Join(root, "a"), 0o755))
-	assert.NilError(t, os.WriteFile(filepath.Join(root, ".git"), []byte("x"), 0o644))
-	assert.NilError(t, os.Symlink("/etc/passwd", filepath.Join(root, "b")))
-	assert.NilError(t, os.WriteFile(filepath.Join(root, "large"), make([]byte, 2<<20), 0o644))
-	assert.Equal(t, probe(root), "")
-	assert.NilError(t, os.WriteFile(filepath.Join(root, "small"), []byte("x"), 0o644))
-	assert.Equal(t, probe(root), filepath.Join(root, "small"))
 }
 
 // A repair that could fetch nothing leaves what came before it to be told.

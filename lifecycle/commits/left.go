@@ -87,9 +87,6 @@ func openRunning(ctx context.Context, h host.Host, l host.Located) (*Git, error)
 	if err != nil {
 		return nil, err
 	}
-	if sb.Clone {
-		repo = repo.AsClone()
-	}
 	i := scanOf(h, l, wt)
 	return &Git{Host: h, Driver: l.Backend.Driver, Repo: repo.WithGate(i.Incoming(sb.Name)), aside: repo.WithGate(i.incomingAside(sb.Name))}, nil
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -20,47 +18,25 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// GitKey is the setting's name.
-const GitKey = "sandbox.git"
-
-// WantsPrivate reports whether a sandbox has a private git directory; a microVM only if it is
-// configured: sbx clones the files too, and docker sandbox has no clones.
-func WantsPrivate(cfg config.Effective, kind string) bool {
-	return cfg.Sandbox.Git == config.GitPrivate &&
-		(kind == config.DriverContainer || cfg.Origins[GitKey].Kind != config.FromDefault)
-}
-
-// WantsClone reports whether a sandbox has a clone of the worktree.
-func WantsClone(cfg config.Effective, at host.Backend) (bool, error) {
+// WantsClone reports whether a sandbox has a clone of the worktree: a container unless the user wants it
+// live, and a microVM of sbx if the user wants a clone.
+func WantsClone(cfg config.Effective, kind string) bool {
 	workspace := cfg.Sandbox.Workspace
-	switch {
-	case at.Kind != config.DriverContainer:
-		if workspace == config.WorkspaceClone {
-			return false, hint.Wrap(fmt.Errorf("%s = %q requires the driver container, not %s", config.KeyWorkspace, workspace, at.Kind), "set it to %q, or pass --driver container", config.WorkspaceAuto)
-		}
-		return false, nil
-	case workspace == config.WorkspaceLive, workspace == config.WorkspaceAuto && engine.Local(at.API.DaemonHost()):
-		return false, nil
-	case cfg.Sandbox.Git != config.GitPrivate:
-		return false, hint.Wrap(errors.New("a clone of the worktree requires a private git directory"), "remove %s = %q", GitKey, cfg.Sandbox.Git)
-	case !cfg.Sandbox.Reuse:
-		return false, hint.Wrap(errors.New("a clone of the worktree holds the backlog, and cannot be removed after each command"), "remove reuse_container = false")
-	}
-	return true, nil
+	return workspace == config.WorkspaceClone || workspace == config.WorkspaceAuto && kind == config.DriverContainer
 }
 
-// CheckPrivate rejects a private git directory where it is impossible. sbx clones the repository,
-// with the limits of docker/sbx-releases#460.
-func CheckPrivate(wt gitrepo.Worktree, cfg config.Effective, kind string) error {
-	if !WantsPrivate(cfg, kind) {
+// CheckClone rejects a clone where it is impossible. sbx clones the repository itself, with the limits of
+// docker/sbx-releases#460.
+func CheckClone(wt gitrepo.Worktree, cfg config.Effective, kind string) error {
+	if !WantsClone(cfg, kind) {
 		return nil
 	}
-	const instead = `or set sandbox.git to "direct"`
+	const instead = "or pass --workspace " + config.WorkspaceLive
 	switch {
 	case kind == config.DriverContainer:
 		return nil // see Check
 	case kind != config.DriverSbx:
-		return hint.Wrap(fmt.Errorf(`sandbox.git = "private" works with the drivers container and sbx only, not %s`, kind), "use one of them, %s", instead)
+		return hint.Wrap(fmt.Errorf("%s = %q works with the drivers container and sbx only, not %s", config.KeyWorkspace, config.WorkspaceClone, kind), "use one of them, %s", instead)
 	case wt.Shallow():
 		return hint.Wrap(errors.New("sbx cannot clone a shallow clone"), "run %q, %s", "git fetch --unshallow", instead)
 	case wt.Linked():

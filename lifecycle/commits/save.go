@@ -31,8 +31,8 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
 	var logs error
-	if sb.Clone {
-		repo, logs = repo.AsClone(), lastLogs(ctx, h, driver, sb)
+	if sb.Clone { // else an earlier version made it: the files are the user's
+		logs = lastLogs(ctx, h, driver, sb)
 		err = repo.SaveUncommitted(ctx, sh)
 	}
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
@@ -58,7 +58,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	if err == nil {
 		err = refused(sb, res)
 	}
-	if sb.Clone && err == nil {
+	if err == nil {
 		err = errors.Join(unfetched(ctx, sh, sb, lost), logs)
 	}
 	return lost, err
@@ -119,12 +119,12 @@ func ReleaseClone(ctx context.Context, h host.Host, l host.Located) error {
 
 // releaseTo brings the backlog of a clone back to the worktree; other sandboxes use that of the worktree.
 func releaseTo(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
-	if !sb.Clone {
-		return nil
-	}
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
 		return err
+	}
+	if !sb.Clone { // an earlier version made it: the worktree has the backlog
+		return repo.SetReleased(ctx, true)
 	}
 	backlog := backlogs.Backlog{Host: h, Sandbox: sb.Name}
 	if host.Missing(sb.Root) {
@@ -163,23 +163,12 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 // container of that name.
 func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
-	if sb.State != lifecycle.Running && !sb.Clone && host.Missing(sb.Root) {
-		return nil // it cannot be started; its git directory stays for the next one of that name
-	}
 	lost, err := fetchAll(ctx, h, driver, i, wt, sb)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return nil
 	}
 	if err == nil {
 		err = lost // it stays in the volume, which goes
-	}
-	if _, refused := errors.AsType[*gitsync.RefusedError](err); err != nil && (sb.Clone || refused) {
-		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
-	}
-	if gitsync.Permanent(err) {
-		ReopenUnmerged(ctx, h, driver, sb)
-		h.Report(fmt.Sprintf("Warning: unfetched commits are lost with the sandbox %s: %v", sb.Name, err))
-		return gitsync.Abandon(h.StateDir, sb.Name)
 	}
 	if err != nil {
 		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))

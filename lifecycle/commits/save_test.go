@@ -30,7 +30,7 @@ func TestCloneWithLFSObjectsIsKept(t *testing.T) {
 	sb := lifecycle.Sandbox{Name: "ralph-test", Root: wt.Root, Clone: true, Private: true, State: lifecycle.Running}
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	assert.NilError(t, err)
-	assert.NilError(t, repo.AsClone().Fill(t.Context(), "1:1", io.Discard))
+	assert.NilError(t, repo.Fill(t.Context(), "1:1", io.Discard))
 	driver := withLFS{answering{answer: tip + " refs/heads/main\n- HEAD refs/heads/main\n\n"}}
 	err = savePrivateGit(t.Context(), h, driver, &Scan{Host: h}, wt, sb)
 	assert.ErrorContains(t, err, "1 Git LFS object")

@@ -24,7 +24,7 @@ func TestBusyCloneIsNotPushedTo(t *testing.T) {
 	g := &Git{Host: host.Host{StateDir: t.TempDir(), Stderr: &out}, Driver: answering{answer: "- HEAD refs/heads/main\n\n"}}
 	repo, err := gitsync.Open(wt, sb.Name, g.Host.StateDir)
 	assert.NilError(t, err)
-	g.Repo = repo.AsClone()
+	g.Repo = repo
 	assert.NilError(t, g.Repo.Fill(t.Context(), "1:1", io.Discard))
 	assert.NilError(t, g.push(t.Context(), sb, false))
 	assert.Assert(t, is.Contains(out.String(), "Warning: the sandbox ralph-test does not have your latest commits"))

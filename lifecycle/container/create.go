@@ -120,7 +120,7 @@ func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string
 	}
 	mounts := slices.Concat(gitMounts(spec.Name, own), cache, shadowMounts(spec, l))
 	if spec.SignDir != "" {
-		if err := sshsign.MakeDir(spec.SignDir, spec.User.UID, spec.User.GID); err != nil {
+		if err := sshsign.MakeDir(spec.SignDir); err != nil {
 			return nil, err
 		}
 		mounts = append(mounts, readOnlyBind(spec.SignDir, wire.SignDir))

@@ -47,10 +47,7 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 	if err := d.createGitVolume(ctx, gitVolume(spec.Name), RoleGit, l); err != nil {
 		return nil, err
 	}
-	if own.Worktree != "" {
-		return own, d.createGitVolume(ctx, cloneVolume(spec.Name), RoleClone, l)
-	}
-	return own, nil
+	return own, d.createGitVolume(ctx, cloneVolume(spec.Name), RoleClone, l)
 }
 
 // resetGit removes the git volumes of an earlier sandbox whose commits are saved. If none are left,
@@ -166,41 +163,19 @@ func volumeMount(name, target string) mount.Mount {
 	return mount.Mount{Type: mount.TypeVolume, Source: name, Target: target, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}
 }
 
-// gitMounts returns the mounts over the worktree's git directory.
+// gitMounts returns the mounts of a clone.
 func gitMounts(sandbox string, own *gitsync.Layout) []mount.Mount {
 	if own == nil {
 		return nil
 	}
-	bind := func(source, target string, readOnly bool) mount.Mount {
-		return mount.Mount{
-			Type: mount.TypeBind, Source: source, Target: target, ReadOnly: readOnly,
-			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate},
-		}
-	}
-	mounts := []mount.Mount{
+	return []mount.Mount{
 		// With a read-only root file system, the engine only writes to volumes.
 		{Type: mount.TypeVolume, Target: path.Dir(own.Folder), VolumeOptions: &mount.VolumeOptions{NoCopy: true}},
 		volumeMount(gitVolume(sandbox), own.Folder),
+		volumeMount(cloneVolume(sandbox), wire.CloneDir),
+		volumeMount(cloneVolume(sandbox), own.Worktree),
+		volumeMount(gitVolume(sandbox), own.Over),
 	}
-	if own.Worktree != "" {
-		mounts = append(mounts, volumeMount(cloneVolume(sandbox), wire.CloneDir), volumeMount(cloneVolume(sandbox), own.Worktree))
-	}
-	for _, dir := range own.Over {
-		mounts = append(mounts, volumeMount(gitVolume(sandbox), dir))
-	}
-	for _, file := range own.GitFileOver {
-		mounts = append(mounts, bind(own.GitFile, file, true))
-	}
-	for _, b := range own.Objects {
-		mounts = append(mounts, bind(b.Source, b.Target, true))
-	}
-	for _, dir := range own.Anchored {
-		mounts = append(mounts, bind(dir, dir, false))
-	}
-	for _, dir := range own.Masked {
-		mounts = append(mounts, mount.Mount{Type: mount.TypeTmpfs, Target: dir, TmpfsOptions: &mount.TmpfsOptions{SizeBytes: 1 << 20}})
-	}
-	return mounts
 }
 
 // removeGit removes the git volume of a sandbox, unless it may contain unfetched

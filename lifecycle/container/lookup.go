@@ -67,8 +67,7 @@ func (d *Driver) unused(sb lifecycle.Sandbox, s container.ContainerState) bool {
 	if s == container.StateCreated {
 		return true
 	}
-	m, _ := d.lastMarker(sb.Name)
-	return sb.Private && (sb.Clone || m.ID != sb.ID) && gitsync.Saved(d.StateDir, sb.Name)
+	return sb.Private && gitsync.Saved(d.StateDir, sb.Name)
 }
 
 func state(s container.ContainerState) lifecycle.State {

@@ -30,12 +30,14 @@ type SandboxStatus struct {
 	State    string      `json:"state"` // running, stopped, paused, unknown, …
 	Loop     *LoopStatus `json:"loop"`  // nil if no loop of it is known
 	Worktree string      `json:"worktree"`
-	Gone     bool        `json:"worktree_gone"`
-	Image    string      `json:"image"`
-	Size     *int64      `json:"size"` // bytes of its writable layer; nil without ListOptions.Size, or if unknown
-	Current  bool        `json:"current"`
-	Own      bool        `json:"-"` // created by this user on this machine
-	Activity Activity    `json:"activity"`
+	// Workspace is "clone", or "live" for a sandbox that has the worktree itself.
+	Workspace string   `json:"workspace"`
+	Gone      bool     `json:"worktree_gone"`
+	Image     string   `json:"image"`
+	Size      *int64   `json:"size"` // bytes of its writable layer; nil without ListOptions.Size, or if unknown
+	Current   bool     `json:"current"`
+	Own       bool     `json:"-"` // created by this user on this machine
+	Activity  Activity `json:"activity"`
 	// Questions are those without an answer. Their texts are untrusted.
 	Questions []taskjson.OpenQuestion `json:"questions"`
 	// Blocked are the connections that were blocked in finished runs of the loop.

@@ -35,7 +35,7 @@ type testSandbox struct {
 }
 
 // Sandbox implements [selftest.Machine]. The sandbox has the user's limits, network
-// policy and git mode, but the shell agent, which needs no model, and no other
+// policy and workspace, but the shell agent, which needs no model, and no other
 // settings.
 func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image) (selftest.Sandbox, error) {
 	wt, err := gitrepo.Detect(ctx, root, func(string) string { return "" })
@@ -48,7 +48,6 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 		return nil, err
 	}
 	cfg.Sandbox = m.cfg.Sandbox
-	cfg.Origins[commits.GitKey] = m.cfg.Origins[commits.GitKey]
 	cfg.Sandbox.Driver, cfg.Sandbox.Image = m.at.Kind, image.Ref
 	cfg.Sandbox.Reuse, cfg.Sandbox.Sign, cfg.Sandbox.GitToken = true, false, config.GitTokenNone
 	s := &testSandbox{Host: m.Host, cfg: cfg, at: m.at}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -127,7 +128,7 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	s := SandboxStatus{
 		Name: sb.Name, Repo: sb.Scope.Repo, Branch: sb.Scope.Branch, Driver: l.Backend.Kind, Agent: sb.Agent, State: string(sb.State),
 		Engine: l.Backend.Engine.String(), Remote: !l.Backend.Engine.Local(),
-		Worktree: sb.Root, Gone: host.Missing(sb.Root), Image: sb.Image, Current: current,
+		Worktree: sb.Root, Workspace: workspaceOf(sb), Gone: host.Missing(sb.Root), Image: sb.Image, Current: current,
 		Questions: []taskjson.OpenQuestion{}, Blocked: []denylog.Refusal{},
 	}
 	_, recorded := h.EngineRecord(sb.Name)
@@ -146,6 +147,13 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	}
 	s.Activity = s.activity()
 	return s
+}
+
+func workspaceOf(sb lifecycle.Sandbox) string {
+	if sb.Private {
+		return config.WorkspaceClone
+	}
+	return config.WorkspaceLive
 }
 
 // syncLogs copies the logs of a running clone to the worktree.

@@ -13,6 +13,9 @@ import (
 
 func (t Target) backlog(h host.Host) backlogs.Backlog {
 	b := backlogs.Backlog{Host: h, Sandbox: t.name, Root: t.spec.Root}
+	if t.spec.Clone {
+		b.Sandbox = t.spec.Name // also of one for this command only
+	}
 	if t.spec.Clone || t.spec.Private && t.Kind != config.DriverContainer {
 		b.Root = "" // it is in a clone
 	}

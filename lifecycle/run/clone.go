@@ -23,6 +23,8 @@ import (
 // container with the name of a clone replaces it, and gets its backlog.
 func (t Target) checkOwner(ctx context.Context, h host.Host) error {
 	switch {
+	case t.spec.Clone && t.spec.Ephemeral:
+		return errors.Join(t.checkClone(ctx, h), t.checkMicroVMs(ctx, h))
 	case t.spec.Clone:
 		return errors.Join(t.checkRenamed(ctx, h), t.checkMicroVMs(ctx, h))
 	case t.Kind == config.DriverContainer && !t.spec.Ephemeral:
@@ -59,11 +61,15 @@ func (t Target) checkRenamed(ctx context.Context, h host.Host) error {
 
 // checkClone returns an error if the backlog of the worktree is in a clone.
 func (t Target) checkClone(ctx context.Context, h host.Host) error {
-	inside, err := t.backlog(h).InSandbox(ctx)
-	if err == nil && inside {
-		err = hint.Wrap(fmt.Errorf("the backlog of branch %s is in the clone %s", t.wt.Scope.Branch, t.name), "move it back with %q, or pass --workspace %s", "docker ralph clean "+t.name, config.WorkspaceClone)
+	inside, err := backlogs.Backlog{Host: h, Sandbox: t.name}.InSandbox(ctx)
+	if err != nil || !inside {
+		return err
 	}
-	return err
+	err = fmt.Errorf("the backlog of branch %s is in the clone %s", t.wt.Scope.Branch, t.name)
+	if t.spec.Clone { // one for this command only
+		return hint.Wrap(err, "move it back with %q", "docker ralph clean "+t.name)
+	}
+	return hint.Wrap(err, "move it back with %q, or pass --workspace %s", "docker ralph clean "+t.name, config.WorkspaceClone)
 }
 
 // checkMicroVMs returns an error if a microVM uses the backlog of the worktree, or has its own.

@@ -111,9 +111,6 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 	if rec.cause != "" {
 		r.notify.Repaired(rec.cause)
 	}
-	if err := relocate(ctx, r.Choice, sb, spec); err != nil {
-		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
-	}
 	rec.began = time.Now()
 	h.ReportOrphans(ctx, r.Driver, sb)
 	if err := restrict(ctx, r.Choice, sb, spec, command); err != nil {

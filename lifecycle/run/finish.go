@@ -50,7 +50,7 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 	if err == nil && r.opts.Command != host.TaskCommand {
 		unsaved = fetch(ctx, h, r, sb)
 		unmerged = unmergedError(ctx, h, sb, unsaved)
-		if unsaved == nil && !host.IsLoop(r.opts.Command) {
+		if unsaved == nil && !host.IsLoop(r.opts.Command) && !r.spec.Ephemeral { // whose changes are saved
 			r.git.ReportEdits(ctx, sb)
 		}
 	}

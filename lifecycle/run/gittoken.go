@@ -41,7 +41,7 @@ func gitToken(ctx context.Context, h host.Host, t Target, private bool) (*gitAcc
 		return without(fmt.Sprintf("it needs the network policy %q", egress.Allowlist))
 	case !private:
 		// An agent could make another repository of the user's the origin.
-		return without(fmt.Sprintf("it needs sandbox.git = %q, because otherwise the agent can change which repository the token is for", config.GitPrivate))
+		return without(fmt.Sprintf("it needs a clone (%s = %q), because otherwise the agent can change which repository the token is for", config.KeyWorkspace, config.WorkspaceClone))
 	}
 	url, err := t.wt.Origin(ctx)
 	if err != nil {

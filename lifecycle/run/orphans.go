@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
@@ -55,8 +56,9 @@ func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error
 // commits.
 func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox) error {
 	return removeIdle(ctx, h, d, sb, func() (bool, error) {
-		if commits.Fetched(h, sb) {
-			return true, nil
+		if commits.Fetched(h, sb) { // but for what is not committed, and the backlog
+			at := host.Located{Sandbox: sb, Backend: host.Backend{Kind: config.DriverContainer, Driver: d}}
+			return true, commits.FetchFrom(ctx, h, at)
 		}
 		if at, err := h.Here(ctx); err == nil && at.Has(sb) { // it is of this repository
 			h.Report(fmt.Sprintf("Warning: keeping the sandbox %s, whose worktree %s does not exist: it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, commits.DiscardHint(sb.Name)))

@@ -74,12 +74,8 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 			return t, err
 		}
 	}
-	if t.Kind == config.DriverContainer && commits.WantsPrivate(t.cfg, t.Kind) {
-		clone, err := commits.WantsClone(t.cfg, t.Backend)
-		if err == nil {
-			err = commits.Check(ctx, h, t.wt, t.name, opts.Command, clone)
-		}
-		if err != nil {
+	if t.Kind == config.DriverContainer && commits.WantsClone(t.cfg, t.Kind) {
+		if err := commits.Check(ctx, h, t.wt, t.name, opts.Command); err != nil {
 			return t, err
 		}
 	}
@@ -95,5 +91,5 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 	if t.spec, err = spec(h, t.wt, t.cfg, t.Choice); err != nil {
 		return t, err
 	}
-	return t, commits.CheckPrivate(t.wt, t.cfg, t.Kind)
+	return t, commits.CheckClone(t.wt, t.cfg, t.Kind)
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -29,20 +28,6 @@ func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choi
 	}
 	at.name, err = wt.OwnName()
 	return err
-}
-
-// relocate updates the path of the user's objects in the private git directory of a moved
-// repository.
-func relocate(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
-	if at.moved == "" || spec.Git == nil {
-		return nil
-	}
-	own, err := spec.Git(ctx)
-	if err != nil {
-		return err
-	}
-	const script = `printf '%s\n' "$1" >"$(git rev-parse --git-path objects/info/alternates)"`
-	return commits.Shell(at.Driver, sb)(ctx, script, []string{own.Objects[0].Target}, nil, nil)
 }
 
 // restrict applies the network policy to a microVM before an agent is started in it.

@@ -22,7 +22,6 @@ type signer struct {
 	agent sshsign.Agent
 	key   sshsign.Key
 	dir   string // of the socket
-	user  lifecycle.User
 }
 
 // signs returns a signer that uses the user's ssh-agent; nil, with a warning, where that is
@@ -45,7 +44,7 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 	if t.opts.Command == host.TaskCommand {
 		return nil, nil
 	}
-	s := &signer{agent: sshsign.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir, user: spec.User}
+	s := &signer{agent: sshsign.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir}
 	s.key, err = sshsign.ReadKey(t.wt.Config.SigningKey())
 	if err == nil {
 		err = s.agent.Check(ctx, s.key)
@@ -63,9 +62,7 @@ func whyUnsigned(ctx context.Context, d lifecycle.Driver, private bool, spec lif
 	case !ok:
 		return "only containers can reach the ssh-agent", nil
 	case !private:
-		return fmt.Sprintf("it needs sandbox.git = %q, because otherwise the agent can change which key signs", config.GitPrivate), nil
-	case spec.Clone:
-		return "the socket of your ssh-agent is not mounted into a clone", nil
+		return fmt.Sprintf("it needs a clone (%s = %q), because otherwise the agent can change which key signs", config.KeyWorkspace, config.WorkspaceClone), nil
 	}
 	return driver.Signs(ctx, spec.Runtime)
 }
@@ -80,7 +77,7 @@ func (s *signer) serve(ctx context.Context, r Ready, sb lifecycle.Sandbox, p lif
 	if err != nil {
 		return p, nil, err
 	}
-	socket, stop, err := sshsign.Serve(ctx, s.dir, s.user.UID, s.user.GID, s.agent, s.key)
+	socket, stop, err := sshsign.Serve(ctx, s.dir, s.agent, s.key)
 	if err != nil {
 		return p, nil, err
 	}

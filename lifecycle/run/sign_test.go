@@ -24,8 +24,8 @@ func TestWhereCommitsAreNotSigned(t *testing.T) {
 	}{
 		{"not asked for", false, &container.Driver{}, false, ""},
 		{"a microVM", true, &listed{}, false, "only containers"},
-		{"a clone", true, &container.Driver{Host: "unix:///x"}, true, "the socket of your ssh-agent is not mounted into a clone"},
-		{"the user's own git directory", true, &container.Driver{}, false, `it needs sandbox.git = "private"`},
+		{"a remote engine", true, &container.Driver{Host: "tcp://x"}, true, "sockets of this machine can only be mounted"},
+		{"the user's own git directory", true, &container.Driver{}, false, `it needs a clone (sandbox.workspace = "clone")`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var cfg config.Effective

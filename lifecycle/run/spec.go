@@ -21,15 +21,14 @@ var cloneUser = lifecycle.User{UID: 1000, GID: 1000}
 // spec derives the spec of the sandbox.
 func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (lifecycle.Spec, error) {
 	name := at.name
-	clone, err := commits.WantsClone(cfg, at.Backend)
-	if err != nil {
-		return lifecycle.Spec{}, err
-	}
-	var user lifecycle.User // a microVM maps users itself
+	own := commits.WantsClone(cfg, at.Kind)
+	clone := own && at.Kind == config.DriverContainer // sbx makes its own
+	var user lifecycle.User                           // a microVM maps users itself
 	switch {
 	case clone:
 		user = cloneUser
 	case at.Kind == config.DriverContainer:
+		var err error
 		if user, err = host.InvokingUser(wt.Root); err != nil {
 			return lifecycle.Spec{}, err
 		}
@@ -52,7 +51,7 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 		MainRoot:  wt.MainRoot,
 		Agent:     cfg.Agent.Name,
 		Image:     at.Image,
-		Private:   commits.WantsPrivate(cfg, at.Kind),
+		Private:   own,
 		Clone:     clone,
 		Resources: limits,
 		User:      user,
@@ -118,6 +117,9 @@ func ensurer(h host.Host, t Target, use *host.Use) *lifecycle.Ensurer {
 			_, err := h.Builder(t.API).Ensure(ctx, req)
 			return err
 		},
+	}
+	if t.Kind == config.DriverContainer {
+		e.Outdated = func(sb lifecycle.Sandbox) bool { return sb.Private && !sb.Clone }
 	}
 	if gitsync.IsClone(h.StateDir, t.name) { // another command would bring its backlog there again
 		e.Exclude = func(lifecycle.Sandbox) (func(), error) { return use.Exclude() }
