@@ -133,9 +133,6 @@ type Sandbox struct {
 	// Runtime is the engine's runtime for containers, such as "runsc"; empty for
 	// the engine's own choice.
 	Runtime string
-	// ShadowModules has a container keep its own node_modules: ShadowAuto,
-	// ShadowOn or ShadowOff.
-	ShadowModules string
 	// CA holds the certificates of sandbox.ca in PEM, which the agent image and the proxy
 	// trust besides their own.
 	CA string
@@ -154,14 +151,6 @@ type Network struct {
 	// Allowed are rules for hosts besides those, each once, as they are written.
 	Allowed []string
 }
-
-// When a container keeps its own node_modules.
-const (
-	// ShadowAuto is when this machine is of another platform.
-	ShadowAuto = "auto"
-	ShadowOn   = "on"
-	ShadowOff  = "off"
-)
 
 // What a sandbox has of the worktree.
 const (

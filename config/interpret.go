@@ -199,8 +199,13 @@ func (k known) isSetting(path string) bool {
 	return found
 }
 
-// removedGit is a key of earlier versions.
-const removedGit = "sandbox.git"
+// removed are the keys of earlier versions, and what has become of them.
+func removed() map[string]string {
+	return map[string]string{
+		"sandbox.git":                 fmt.Sprintf("it is part of workspace, which is %q or %q: the agent has a clone, or your worktree with its git directory", WorkspaceClone, WorkspaceLive),
+		"sandbox.shadow_node_modules": "a clone has node_modules of its own",
+	}
+}
 
 // unknownProblem reports an unknown key and suggests the nearest one, if one is similar.
 func (k known) unknownProblem(d document, a assignment, i int) (problem *FileError, similar bool) {
@@ -215,8 +220,8 @@ func (k known) unknownProblem(d document, a assignment, i int) (problem *FileErr
 	if table != "" {
 		what += fmt.Sprintf(" in [%s]", table)
 	}
-	if table+"."+name == removedGit {
-		return d.problem(a.key[i].at, "%s: since the agent has a clone, or all of your worktree, it is part of workspace, which is %q or %q", what, WorkspaceClone, WorkspaceLive), true
+	if why := removed()[table+"."+name]; why != "" {
+		return d.problem(a.key[i].at, "%s: %s", what, why), true
 	}
 	siblings := k.children(schemaPath(a.key[:i]))
 	if near := hint.Nearest(name, siblings); near != "" {

@@ -37,7 +37,7 @@ func TestLoadDefaults(t *testing.T) {
 		Agent: Agent{Name: "claude", Permissions: "bypass"},
 		Image: Image{Network: BuildNetworkDefault},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "auto", Reuse: true, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true, ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "auto", Reuse: true, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
 			Network:   Network{Policy: egress.Allowlist, Presets: []string{"agent", "git", "packages"}},
 			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: time.Hour},
 		},
@@ -101,7 +101,7 @@ func TestLoadFile(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "codex", Model: "gpt-5.2[1m]", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Workspace: WorkspaceClone, GitToken: GitTokenRead, Sign: true, Runtime: "runsc", ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "container", Image: "registry.example.com:5000/team/agent:v1", Workspace: WorkspaceClone, GitToken: GitTokenRead, Sign: true, Runtime: "runsc",
 			Network:   Network{Policy: egress.Deny, Presets: []string{"agent", "npm"}, Allowed: []string{"A.example", "*.b.example:8443"}},
 			Resources: Resources{Memory: 3 << 29, CPUs: 1.25, Pids: 256, Tmp: 2 << 30, Shm: 1 << 30, Timeout: 5 * time.Minute},
 		},
@@ -203,7 +203,7 @@ func TestLoadEnvironmentAndFlags(t *testing.T) {
 	want := Config{
 		Agent: Agent{Name: "shell", Model: "m", Permissions: "ask"},
 		Sandbox: Sandbox{
-			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Workspace: WorkspaceLive, GitToken: GitTokenWrite, Sign: true, ReadOnly: true, ShadowModules: ShadowAuto,
+			Enabled: true, Driver: "docker-sandbox", Image: "i", Reuse: true, Workspace: WorkspaceLive, GitToken: GitTokenWrite, Sign: true, ReadOnly: true,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
 			Resources: Resources{Memory: 1 << 30, CPUs: 0.5, Pids: 1024, Tmp: 3 << 30, Shm: 128 << 20, Timeout: 2 * time.Minute},
 		},

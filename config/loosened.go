@@ -60,9 +60,6 @@ func restrictions() map[string]func(was, now Config) bool {
 		keyNetwork:          func(was, now Config) bool { return left(was.Image.Network, now.Image.Network, BuildNetworkNone) },
 		"agent.permissions": func(was, now Config) bool { return left(was.Agent.Permissions, now.Agent.Permissions, PermissionsAsk) },
 		KeyWorkspace:        func(was, now Config) bool { return left(was.Sandbox.Workspace, now.Sandbox.Workspace, WorkspaceClone) },
-		keyShadow: func(was, now Config) bool {
-			return left(was.Sandbox.ShadowModules, now.Sandbox.ShadowModules, ShadowOn)
-		},
 		keyDriver: func(was, now Config) bool {
 			return left(was.Sandbox.Driver, now.Sandbox.Driver, DriverSbx, DriverDockerSandbox)
 		},

@@ -54,6 +54,7 @@ func TestFileErrors(t *testing.T) {
 		{"check-empty", "[checks]\ncommands = [\"make test\",\n  \" \"]\n"},
 		{"agents", "[agents.mine]\ncomand = [\"x\"]\n[agents.mine.stream]\nx = 1\n[agents]\nother = 1\n"},
 		{"agents-values", "[agents.claude]\ncommand = [\"x\"]\n[agents.Mine]\ncommand = [\"x\"]\n[agents.a]\ncommand = []\n[agents.b]\ncommand = [\"b\"]\nstream = \"codec\"\nkeys = \"antropic\"\n"},
+		{"removed", "[sandbox]\ngit = \"direct\"\nshadow_node_modules = \"on\"\n"},
 		{"notify", "[notify]\nwebhook = \"https://evil.example/\"\ncommand = [\"sh\"]\n"},
 		{"big-number", "[sandbox.resources]\npids = 99999999999999999999\n"},
 	} {

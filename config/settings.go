@@ -77,7 +77,6 @@ const (
 
 	keyReadOnly = "sandbox.read_only"
 	keyRuntime  = "sandbox.runtime"
-	keyShadow   = "sandbox.shadow_node_modules"
 	keyGitToken = "sandbox.git_token"
 	keySign     = "sandbox.sign"
 	keyPolicy   = "sandbox.network.policy"
@@ -185,7 +184,6 @@ func isolationSettings() []setting {
 	return []setting{
 		boolSetting(keyReadOnly, "", func(c *Config) *bool { return &c.Sandbox.ReadOnly }),
 		stringSetting(keyRuntime, "RALPH_RUNTIME", func(c *Config) *string { return &c.Sandbox.Runtime }, checkRuntime),
-		stringSetting(keyShadow, "", func(c *Config) *string { return &c.Sandbox.ShadowModules }, among(ShadowAuto, ShadowOn, ShadowOff)),
 		stringSetting(keyGitToken, "RALPH_GIT_TOKEN", func(c *Config) *string { return &c.Sandbox.GitToken }, among(GitTokenNone, GitTokenRead, GitTokenWrite)),
 		boolSetting(keySign, "RALPH_SIGN", func(c *Config) *bool { return &c.Sandbox.Sign }),
 		{key: keyPolicy, form: stringForm, env: "RALPH_NETWORK", set: func(c *Config, v string, _ OriginKind) (err error) {
@@ -255,9 +253,8 @@ func defaults() Config {
 		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute, CheckTimeout: 10 * time.Minute},
 		Sandbox: Sandbox{
 			Enabled: true, Driver: DriverAuto, Reuse: true, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
-			ShadowModules: ShadowAuto,
-			Network:       Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
-			Resources:     Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: 60 * time.Minute},
+			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
+			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: 60 * time.Minute},
 		},
 	}
 }

@@ -28,7 +28,9 @@ func creationMessage(sb sandbox, driver, why string) string {
 // more.
 func assertMessages(t *testing.T, res result, first, warning string) {
 	t.Helper()
-	rest, found := strings.CutPrefix(res.stderr, first)
+	live, said, _ := strings.Cut(res.stderr, "\n")
+	assert.Check(t, is.Contains(live, "Warning: the agent works on your files and your git directory: "))
+	rest, found := strings.CutPrefix(said, first)
 	assert.Check(t, found && strings.HasPrefix(rest, "Warning: ") && strings.Count(rest, "\n") == 1, res.stderr)
 	assert.Check(t, is.Contains(rest, warning))
 }

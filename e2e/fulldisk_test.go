@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/wire"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 )
@@ -21,7 +22,7 @@ import (
 var fullDisks = []fault{
 	// The commit of the run is in the sandbox only: there is no space for it outside.
 	{
-		name: "worktree", reason: "no space left on device", code: 1, outside: func(t *testing.T, m *faultRun) {
+		name: "worktree", reason: "no space left on device", code: wire.ExitUnmerged, outside: func(t *testing.T, m *faultRun) {
 			fill := exec.Command("sh", "-c", "mkdir big; cp /dev/zero big/0; n=0; while echo x >big/$n; do n=$((n+1)); done")
 			fill.Dir = m.repo
 			assert.NilError(t, fill.Run())

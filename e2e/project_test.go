@@ -331,30 +331,3 @@ func TestForeignCacheVolumeIsRejected(t *testing.T) {
 		w.ok(t, "task", "list")
 	})
 }
-
-// Shadowed directories keep the builds of host and sandbox apart.
-func TestShadowedDirectories(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
-		w.configure(t, "[sandbox]\nshadow_node_modules = \"on\"\n")
-		for _, dir := range []string{"", "packages/one", "node_modules/dependency"} {
-			w.write(t, filepath.Join(w.repo, dir, "package.json"), "{}\n")
-		}
-		w.write(t, filepath.Join(w.repo, "node_modules", "built"), "on the host\n")
-		w.chown(t, w.repo)
-		said := w.ok(t, "shell", "--", "sh", "-c", `ls -A node_modules; echo inside >node_modules/built; echo inside >packages/one/node_modules/built; cat node_modules/built`)
-		assert.Equal(t, said, "inside\n")
-		assert.Equal(t, w.read(t, "node_modules/built"), "on the host\n")
-		left, err := os.ReadDir(filepath.Join(w.repo, "packages", "one", "node_modules"))
-		assert.NilError(t, err)
-		assert.Equal(t, len(left), 0)
-		assert.Equal(t, w.ok(t, "shell", "--", "cat", "packages/one/node_modules/built"), "inside\n")
-		w.assertOwnership(t)
-
-		// By default, what is of the same platform is shared.
-		w.configure(t, "")
-		assert.Equal(t, w.ok(t, "--recreate", "shell", "--", "cat", "node_modules/built"), "on the host\n")
-		for _, v := range w.volumes(t) {
-			assert.Check(t, strings.HasPrefix(v, "ralph-cache-") || len(v) == 64, v)
-		}
-	})
-}

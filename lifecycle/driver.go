@@ -107,9 +107,6 @@ type Spec struct {
 	// that is empty, its common git directory; empty for none. Only containers
 	// have caches.
 	Cache string
-	// Shadows are directories of the worktree that the sandbox has volumes over.
-	// [Spec.Settings] only has whether there are any.
-	Shadows []string
 	// Git returns, when the sandbox is created, what replaces the git directory of
 	// the worktree; nil to mount that.
 	Git func(ctx context.Context) (*gitsync.Layout, error)

@@ -309,7 +309,6 @@ func TestDifferencesAreNamed(t *testing.T) {
 		{change: func(s *Spec) { s.Config, s.Cache, s.MainRoot = "/config", "/src", "/src" }, conflict: "cache from default to on, copy of agent settings from default to on"},
 		{change: func(s *Spec) { s.SignDir = "/sign" }, conflict: "signing from default to /sign"},
 		{change: func(s *Spec) { s.Cache = "/src.git" }, conflict: "cache from default to /src.git"},
-		{change: func(s *Spec) { s.Shadows = []string{"/src/node_modules"} }, conflict: "node_modules volumes from default to on"},
 		{change: func(s *Spec) { s.Resources = Resources{Memory: 4 << 30, NanoCPUs: 2e9, Pids: 50} }, changes: "memory from 8GiB to 4GiB, cpus from 1.5 to 2, pids from 100 to 50"},
 		{change: func(s *Spec) { s.Resources = Resources{} }},
 		{change: func(s *Spec) { s.Egress = rules("b.example", "c.example") }, changes: "network rule allow c.example from off to on, network rule allow a.example from on to off"},

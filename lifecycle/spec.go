@@ -38,7 +38,6 @@ func (s Spec) settings() map[string]string {
 		"read-only root filesystem": s.ReadOnly,
 		"copy of agent settings":    s.Config != "", // not its path: users with other state directories share the sandbox
 		"cache":                     s.Cache != "",
-		"node_modules volumes":      len(s.Shadows) > 0,
 	} {
 		if on {
 			all[name] = "on"

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -73,17 +72,6 @@ func (d *Driver) ensureCache(ctx context.Context, name string, spec lifecycle.Sp
 	return res.Volume.Labels, nil // VolumeCreate does not change an existing volume
 }
 
-// shadowMounts returns the mounts of volumes over directories of the worktree that contain
-// programs for another platform.
-func shadowMounts(spec lifecycle.Spec, l map[string]string) []mount.Mount {
-	var mounts []mount.Mount
-	for _, dir := range spec.Shadows {
-		// An anonymous volume is removed with the container.
-		mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Target: dir, VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: l}})
-	}
-	return mounts
-}
-
 // prepareDirs creates the user's directories on the volumes of a new sandbox.
 func (d *Driver) prepareDirs(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	u, g, _ := strings.Cut(sb.User, ":")
@@ -92,16 +80,11 @@ func (d *Driver) prepareDirs(ctx context.Context, sb lifecycle.Sandbox, spec lif
 	if err := errors.Join(errU, errG); err != nil {
 		return err
 	}
-	dirs := spec.Shadows
-	if spec.Cache != "" {
-		dirs = append(slices.Clone(dirs), userCacheDir(uid))
+	if spec.Cache == "" {
+		return nil
 	}
-	for _, dir := range dirs {
-		if err := engine.CreateDir(ctx, d.API, sb.ID, path.Dir(dir), path.Base(dir), uid, gid); err != nil {
-			return err
-		}
-	}
-	return nil
+	dir := userCacheDir(uid)
+	return engine.CreateDir(ctx, d.API, sb.ID, path.Dir(dir), path.Base(dir), uid, gid)
 }
 
 // userCacheDir returns the directory of a user's caches. Users do not share caches,

@@ -118,7 +118,7 @@ func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string
 	if err != nil {
 		return nil, err
 	}
-	mounts := slices.Concat(gitMounts(spec.Name, own), cache, shadowMounts(spec, l))
+	mounts := slices.Concat(gitMounts(spec.Name, own), cache)
 	if spec.SignDir != "" {
 		if err := sshsign.MakeDir(spec.SignDir); err != nil {
 			return nil, err

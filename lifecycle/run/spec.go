@@ -62,13 +62,8 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 	if at.Kind == config.DriverContainer {
 		spec.Cache = cmp.Or(wt.MainRoot, wt.CommonDir)
 	}
-	switch {
-	case clone:
+	if clone {
 		spec.Mounts, spec.Probe = nil, ""
-	case at.Kind == config.DriverContainer:
-		if err := shadowModules(&spec, cfg); err != nil {
-			return lifecycle.Spec{}, err
-		}
 	}
 	return spec, setPolicy(h, &spec, cfg, at)
 }
