@@ -48,7 +48,7 @@ func TestIsolationSurvivesInterference(t *testing.T) {
 		run(t, w.docker("run", "--rm", "-v", w.installProbes(t, program)+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", forbidden+":80")).expect(t, 0)
 		const probe = ".ralph/abuse"
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		agent := scriptedAgent{w: w}
+		agent := scriptedAgent{w: w, inside: w.pathInside(t, ".ralph")}
 		ask := func(script string) string { t.Helper(); return agent.run(t, script) }
 		out := probe + " tcp " + forbidden + ":80 && echo OPEN; "
 		through := probe + ` say ${https_proxy#http://} 'CONNECT far.invalid:443 HTTP/1.1\r\n\r\n' HTTP/ && echo ANSWERS`

@@ -138,8 +138,9 @@ func (e *ownEngine) start(t *testing.T, more ...string) {
 
 // scriptedAgent are asked of an agent that does what it is asked.
 type scriptedAgent struct {
-	w *world
-	n int
+	w      *world
+	inside string // where it is asked, also while the engine does not answer
+	n      int
 }
 
 // run has the agent run a script and returns its output. An empty script ends the
@@ -147,7 +148,7 @@ type scriptedAgent struct {
 func (q *scriptedAgent) run(t *testing.T, script string) string {
 	t.Helper()
 	q.n++
-	file := func(name string) string { return q.w.pathInside(t, ".ralph/"+name) }
+	file := func(name string) string { return filepath.Join(q.inside, name) }
 	q.w.write(t, file("asking"), script)
 	assert.NilError(t, os.Rename(file("asking"), file(fmt.Sprint("ask", q.n))))
 	if script == "" {
@@ -162,7 +163,7 @@ func (q *scriptedAgent) run(t *testing.T, script string) string {
 func (q *scriptedAgent) reset(t *testing.T) {
 	t.Helper()
 	for _, pattern := range []string{"ask*", "answer*"} {
-		files, err := filepath.Glob(q.w.pathInside(t, ".ralph/"+pattern))
+		files, err := filepath.Glob(filepath.Join(q.inside, pattern))
 		assert.NilError(t, err)
 		for _, f := range files {
 			assert.NilError(t, os.Remove(f))
@@ -189,7 +190,7 @@ func TestEngineRestart(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{scriptRunner}})
 		l.program = w.installProbes(t, program)
 		l.publish(t, w)
-		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, agent: &scriptedAgent{w: w}, task: "a"}
+		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, agent: &scriptedAgent{w: w, inside: w.pathInside(t, ".ralph")}, task: "a"}
 
 		r.work(t, "one")
 		r.build.signalGroup(syscall.SIGKILL) // or else it would repair the sandbox
