@@ -110,7 +110,9 @@ func TestCloneIsSavedBeforeItIsRemoved(t *testing.T) {
 		w.write(t, filepath.Join(w.repo, "mine.txt"), "sent\n")
 		w.ok(t, "--with-changes", "shell", "--", "sh", "-c", "cp mine.txt copied.txt && echo more >> specs/things.md")
 		name := w.sandbox(t).Name
-		w.ok(t, "clean", "--force")
+		w.ok(t, "shell", "--", "sh", "-c", "echo /built/ >.git/info/exclude && mkdir built && touch built/a")
+		res := w.ralph(t, "clean", "--force").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "Note: only the sandbox "+name+" has built/, which git ignores"))
 		assert.Equal(t, w.git(t, "show", "refs/ralph/"+name+"/@stash^3:copied.txt"), "sent")
 		assert.Check(t, is.Contains(w.git(t, "show", "refs/ralph/"+name+"/@stash:specs/things.md"), "more"))
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "?? mine.txt")

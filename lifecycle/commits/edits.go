@@ -57,3 +57,15 @@ func (g *Git) ReportEdits(ctx context.Context, sb lifecycle.Sandbox) {
 			host.Count(n, "file"), "docker ralph diff", "docker ralph apply"))
 	}
 }
+
+// ReportOnlyInside reports what a running clone has, and is not brought to the user: it goes with the sandbox.
+func ReportOnlyInside(ctx context.Context, h host.Host, l host.Located) {
+	g, err := openRunning(ctx, h, l)
+	if err != nil || g == nil || !l.Sandbox.Clone {
+		return // the fetch reports it
+	}
+	paths, err := g.Repo.OnlyInside(ctx, Shell(g.Driver, l.Sandbox))
+	if err == nil && len(paths) > 0 {
+		h.Report(fmt.Sprintf("Note: only the sandbox %s has %s, which git ignores, or which are repositories of their own", l.Sandbox.Name, host.Some(paths)))
+	}
+}

@@ -52,6 +52,9 @@ func CleanSandboxes(ctx context.Context, h host.Host, opts CleanOptions) ([]stri
 	if err := c.find(ctx); err != nil {
 		return nil, err
 	}
+	for _, l := range c.selected {
+		commits.ReportOnlyInside(ctx, h, l)
+	}
 	if err := c.choose(ctx); err != nil {
 		return nil, err
 	}
