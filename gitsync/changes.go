@@ -24,16 +24,24 @@ func (r *Repo) WithChanges() *Repo {
 
 // sendChangesScript writes files as in a side commit, without a change to HEAD and the
 // index. Its arguments are the commit that the sandbox is at and the side commit; its input
-// is a line that is not used, an empty one, and a pack. The ref keeps the objects.
+// is a line that is not used, an empty one, and a pack. The ref keeps the objects. What the
+// sandbox has not committed, and is in the way, becomes a stash.
 const sendChangesScript = plainGit + `set -e
 while IFS= read -r line && [ -n "$line" ]; do :; done
 git index-pack --stdin --fix-thin >/dev/null
 git update-ref refs/ralph/changes "$2"
 index=$(git rev-parse --git-path index)
-cp "$index" "$index.changes"
 trap 'rm -f "$index.changes"' EXIT
-GIT_INDEX_FILE=$index.changes git update-index -q --refresh || :
-GIT_INDEX_FILE=$index.changes git read-tree -m -u "$1" "$2"
+checkout() (
+	cp "$index" "$index.changes"
+	export GIT_INDEX_FILE="$index.changes"
+	git update-index -q --refresh || :
+	git read-tree -m -u "$@"
+)
+checkout "$@" 2>/dev/null || {
+	` + stashCommand + `
+	checkout "$@"
+}
 git update-index -q --refresh || :
 `
 

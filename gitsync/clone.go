@@ -292,44 +292,44 @@ func (r *Repo) inTheWay(ctx context.Context, path string) *Conflict {
 	return &Conflict{Kind: fileInTheWay, Detail: path, Ignored: err == nil && len(ignored) > 0}
 }
 
-// checkoutChanges brings the user's files and index from one commit to another. A file of
-// the user that would be overwritten is a conflict, and nothing has changed then. Files
-// that an interrupted checkout has written are recognized by their content.
-func (r *Repo) checkoutChanges(changes []hostgit.Change, from, to string) indexChange {
-	return func(ctx context.Context, edit index.Edit) (*Conflict, func() error, error) {
-		entries, err := r.git.Index(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		written, conflicting := r.git.Compare(entries, changes, len(to))
-		if conflicting != "" {
-			return r.inTheWay(ctx, conflicting), nil, nil
-		}
-		g := edit.Git(r.git)
-		g.Timeout = checkoutTimeout
-		if _, err := g.InWorktree(ctx, "update-index", "-q", "--refresh"); err != nil && !gitrepo.SaysNo(err) {
-			return nil, nil, fmt.Errorf("updating the index: %w", err)
-		}
+// checkOut brings the user's files and a copy of the index from one commit to another. What is in
+// the way is a conflict, and nothing has changed then. Files that have their new content, as after
+// an interrupted checkout, stay, also if the rest is undone.
+func (r *Repo) checkOut(ctx context.Context, edit index.Edit, changes []hostgit.Change, from, to string) (conflict *Conflict, undo func() error, err error) {
+	entries, err := r.git.Index(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	written, obstacle := r.git.Compare(entries, changes, len(to))
+	if obstacle != nil && obstacle.Repository {
+		return &Conflict{Kind: fileInTheWay, Detail: obstacle.Path, Repository: true}, nil, nil
+	} else if obstacle != nil {
+		return r.inTheWay(ctx, obstacle.Path), nil, nil
+	}
+	g := edit.Git(r.git)
+	g.Timeout = checkoutTimeout
+	if from == "" {
+		from = hostgit.EmptyTree(len(to))
+	}
+	move := func(written []hostgit.Change, from, to string) error {
 		if len(written) > 0 {
-			if _, err := g.Output(ctx, strings.NewReader(strings.Join(written, "")), "update-index", "-z", "--add", "--index-info"); err != nil {
-				return nil, nil, fmt.Errorf("updating the index: %w", err)
+			if _, err := g.Output(ctx, strings.NewReader(hostgit.IndexInfo(written)), "update-index", "-z", "--add", "--replace", "--index-info"); err != nil {
+				return err
 			}
 		}
-		if from == "" {
-			from = hostgit.EmptyTree(len(to))
-		}
-		readTree := func(from, to string) error {
-			_, err := g.InWorktree(ctx, "read-tree", "-m", "-u", from, to)
+		if _, err := g.InWorktree(ctx, "update-index", "-q", "--refresh"); err != nil && !gitrepo.SaysNo(err) {
 			return err
 		}
-		if err = readTree(from, to); err == nil {
-			return nil, func() error { return readTree(to, from) }, nil
-		}
-		if failed, is := errors.AsType[*gitrepo.GitError](err); is {
-			if m := overwritten().FindStringSubmatch(failed.Stderr); m != nil {
-				return r.inTheWay(ctx, m[1]), nil, nil
-			}
-		}
-		return nil, nil, fmt.Errorf("checking out the sandbox's commits: %w", err)
+		_, err := g.InWorktree(ctx, "read-tree", "-m", "-u", from, to)
+		return err
 	}
+	if err = move(written, from, to); err == nil {
+		return nil, func() error { return move(hostgit.Reversed(written), to, from) }, nil
+	}
+	if failed, is := errors.AsType[*gitrepo.GitError](err); is {
+		if m := overwritten().FindStringSubmatch(failed.Stderr); m != nil {
+			return r.inTheWay(ctx, m[1]), nil, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("checking out the sandbox's commits: %w", err)
 }

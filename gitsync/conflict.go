@@ -37,8 +37,8 @@ type Conflict struct {
 	Ref    string
 	Detail string // depends on the kind
 	Merged string // a ref of a merge of both sides; empty for none
-	// Ignored says that the file in the way is ignored, and not stashed by git.
-	Ignored bool
+	// Ignored and Repository say what is in the way, which git does not stash.
+	Ignored, Repository bool
 }
 
 // explain completes a conflict about a commit of the sandbox; nil if there is none. tip
@@ -144,7 +144,10 @@ func (c *Conflict) advice() *advice {
 	case fileInTheWay:
 		a.why = fmt.Sprintf("your %q would be overwritten", c.Detail)
 		a.todo = fmt.Sprintf("move it away, or stash your changes with %s; the next command fast-forwards the branch", a.git("stash", "--include-untracked"))
-		if c.Ignored {
+		switch {
+		case c.Repository:
+			a = &advice{why: fmt.Sprintf("your repository %q is where the sandbox's commits have files", c.Detail), todo: "move it away; the next command fast-forwards the branch"}
+		case c.Ignored:
 			a = &advice{why: a.why, todo: "git ignores it: move it away; the next command fast-forwards the branch"}
 		}
 	default:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/gitsync/index"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 )
@@ -145,6 +146,8 @@ func TestIndexLockOfAnotherGitIsKept(t *testing.T) {
 func TestUserCommitDuringFetch(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
+	w.write("same.txt", "the agent's too\n")
+	w.commit("same.txt", "the agent's too\n")
 	w.commit("a.txt", "one\n")
 	git, err := exec.LookPath("git")
 	assert.NilError(t, err)
@@ -155,7 +158,7 @@ func TestUserCommitDuringFetch(t *testing.T) {
 	res := w.fetch()
 	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
 	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")
-	w.assertClean()
+	assert.Equal(t, w.git("status", "--porcelain"), "?? same.txt")
 	assert.Equal(t, w.read("a.txt"), "a\n")
 	assert.Assert(t, res.Conflict.Merged != "")
 }
@@ -181,4 +184,83 @@ func TestConcurrentFetches(t *testing.T) {
 	assert.Equal(t, sum, 1)
 	assert.Equal(t, w.tip("main"), tip)
 	w.assertClean()
+}
+
+// interrupt makes the state that of a fast-forward to the sandbox's branch that was killed while it
+// wrote files.
+func (w *fixture) interrupt() {
+	w.t.Helper()
+	_, _, err := w.repo.Follow(w.t.Context(), w.sh, "", false) // fetches only
+	assert.NilError(w.t, err)
+	st, err := w.repo.readState()
+	assert.NilError(w.t, err)
+	st.Pending = &pending{From: w.tip("main"), To: w.sandboxGit("rev-parse", "main"), Token: index.NewToken()}
+	assert.NilError(w.t, w.repo.save(st))
+	assert.NilError(w.t, index.New(w.repo.git, st.Pending.Token).Begin())
+}
+
+// A fast-forward that was interrupted while it wrote files is completed, and what the user has
+// changed is kept.
+func TestInterruptedFastForward(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name        string
+		agent, left string // left is what was written, and what the user has done
+		inTheWay    string // empty if the branch arrives
+	}{
+		{"whole files", "echo agent > a.txt; echo new > new.txt; git rm -q b.txt; mkdir deep; echo x > deep/x", "echo agent > a.txt; rm b.txt; mkdir deep; echo x > deep/x", ""},
+		{"a file that became a directory", "rm a.txt; mkdir a.txt; echo x > a.txt/x; echo y > a.txt/y", "rm a.txt; mkdir a.txt; echo x > a.txt/x", ""},
+		{"a directory that became a file", "rm -r dir; echo x > dir; echo y > z", "rm -r dir; echo x > dir", ""},
+		{"part of a changed file", "seq 9 > a.txt", "seq 3 > a.txt", ""},
+		{"part of a new file", "mkdir new; seq 9 > new/file", "mkdir new; seq 3 > new/file", ""},
+		{"an empty file", "seq 9 > a.txt; seq 9 > new", ": > a.txt; : > new", ""},
+		{"part of a large file", "seq 100000 > a.txt", "seq 100000 | head -c 300000 > a.txt", ""},
+		{"a file that begins with the old one", "seq 9 >> a.txt; seq 9 >> b.txt", ": > b.txt", ""},
+		{"part of a file in a directory that was a file", "rm a.txt; mkdir a.txt; seq 9 > a.txt/x", "rm a.txt; mkdir a.txt; seq 3 > a.txt/x", ""},
+		{"empty directories that were a file", "rm a.txt; mkdir -p a.txt/in/deep; seq 9 > a.txt/in/deep/x; seq 9 > z", "rm a.txt; mkdir -p a.txt/in", ""},
+		{"part of a file that was a directory", "rm -r dir; seq 9 > dir", "rm -r dir; seq 3 > dir", ""},
+		{"a changed file of the user", "seq 9 > a.txt; seq 9 > b.txt", "echo mine > a.txt; seq 3 > b.txt", "a.txt"},
+		{"a changed file that ends like the new one", "seq 9 > a.txt", "echo mine > a.txt; seq 9 >> a.txt", "a.txt"},
+		{"a new file with more", "seq 9 > new", "seq 10 > new", "new"},
+		{"a staged file", "seq 9 > a.txt", "seq 3 > a.txt; rm .git/index.lock; git add a.txt", "a.txt"},
+		{"a removed file", "git rm -q a.txt", ": > a.txt", "a.txt"},
+		{"a link", "seq 9 > a.txt", "seq 3 > b.txt; ln -sf b.txt a.txt", "a.txt"},
+		{"behind a link", "mkdir new; seq 9 > new/c.txt", "ln -s dir new; : > dir/c.txt", "new"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newSandbox(t)
+			w.inSandbox(tc.agent + "; git add -A; git commit -qm agent")
+			w.interrupt()
+			w.run(w.root, nil, "sh", "-ec", tc.left)
+			left := contents(t, w.root)
+			res := w.fetch()
+			if tc.inTheWay != "" {
+				assert.Assert(t, res.Conflict != nil, "the branch has arrived")
+				assert.Equal(t, res.Conflict.Kind, fileInTheWay)
+				assert.Equal(t, res.Conflict.Detail, tc.inTheWay)
+				after := contents(t, w.root)
+				assert.Equal(t, after[tc.inTheWay], left[tc.inTheWay])
+				assert.Equal(t, after["dir/c.txt"], left["dir/c.txt"])
+				return
+			}
+			assert.Assert(t, res.Conflict == nil, "%v", res.Conflict)
+			assert.Equal(t, res.Commits, 1)
+			w.assertClean()
+			assert.DeepEqual(t, contents(t, w.root), contents(t, w.work))
+		})
+	}
+}
+
+// A file that was half written does not stay half if the sandbox's branch has moved on.
+func TestInterruptedFastForwardToARewrittenCommit(t *testing.T) {
+	t.Parallel()
+	w := newSandbox(t)
+	w.commit("a.txt", "agent's first and second line\n")
+	w.interrupt()
+	w.write("a.txt", "agent's first")
+	w.inSandbox("git reset -q --hard HEAD~; echo other > b.txt; git commit -qam other")
+	assert.Equal(t, w.fetch().Commits, 1)
+	w.assertClean()
+	assert.Equal(t, w.read("a.txt")+w.read("b.txt"), "a\nother\n")
 }

@@ -172,7 +172,7 @@ func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edit
 	if err != nil {
 		return nil, err
 	}
-	conflict, _, err := here.checkoutChanges(changes, from, e.Commit)(ctx, edit)
+	conflict, _, err := here.checkOut(ctx, edit, changes, from, e.Commit)
 	return conflict, err
 }
 
@@ -194,7 +194,7 @@ func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base 
 	if len(same) == 0 {
 		return base, nil
 	}
-	lines := strings.Join(same, "")
+	lines := hostgit.IndexInfo(same)
 	if _, err := r.git.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--index-info"); err != nil {
 		return "", fmt.Errorf("comparing your files with the sandbox's: %w", err)
 	}
@@ -223,6 +223,8 @@ func asApplyError(c *Conflict) error {
 		return nil
 	case c.Kind != fileInTheWay:
 		return hint.Wrap(fmt.Errorf("%s: nothing was applied", c.advice().why), "run the command again; if no git process is running, remove that file")
+	case c.Repository:
+		return hint.Wrap(fmt.Errorf("%s: nothing was applied", c.advice().why), "move it away")
 	case c.Ignored:
 		return hint.Wrap(fmt.Errorf("your %q, which git ignores, would be overwritten: nothing was applied", c.Detail), "move it away")
 	}

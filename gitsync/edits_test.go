@@ -66,9 +66,10 @@ func TestApplyEditsKeepsTheUsersFiles(t *testing.T) {
 		{"untracked", "echo mine > new", "echo agent > new", "new"},
 		{"ignored", "mkdir -p .git/info; echo ignored > .git/info/exclude; echo mine > ignored", "echo agent > ignored; git add -f ignored", "ignored"},
 		{"changed and removed by the agent", "echo mine > a.txt", "rm a.txt", "a.txt"},
-		{"a directory where a file comes", "mkdir new; echo mine > new/x", "echo agent > new", "new"},
+		{"a directory where a file comes", "mkdir new; echo mine > new/x", "echo agent > new", "new/x"},
 		{"a file where a directory comes", "echo mine > new", "mkdir new; echo agent > new/x", "new"},
 		{"a link where a directory comes", "ln -s /tmp new", "mkdir new; echo agent > new/x", "new"},
+		{"a repository", "git init -q new", "mkdir new; echo agent > new/x", "new"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +81,7 @@ func TestApplyEditsKeepsTheUsersFiles(t *testing.T) {
 			content := c.run(c.root, nil, "sh", "-c", "cat a.txt b.txt new* ignored; ls -l new* | cut -c1")
 			c.inSandbox("echo agent > dir/c.txt; " + tc.agent)
 			err := c.repo.ApplyEdits(t.Context(), c.fetchEdits())
-			assert.ErrorContains(t, err, `your "`+tc.path+`"`)
+			assert.ErrorContains(t, err, ` "`+tc.path+`"`)
 			assert.Equal(t, len(hint.Of(err)), 1)
 			assert.Equal(t, c.git("status", "--porcelain", "--ignored"), status)
 			assert.Equal(t, c.run(c.root, nil, "sh", "-c", "cat a.txt b.txt new* ignored; ls -l new* | cut -c1"), content)

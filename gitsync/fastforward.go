@@ -26,7 +26,7 @@ func (r *Repo) fastForward(ctx context.Context, st *state, from, to string) (*Co
 	if err := r.save(*st); err != nil {
 		return nil, err
 	}
-	conflict, err := r.editIndex(ctx, st.Pending.Token, r.checkoutBranch(st.Branch, changes, from, to), func() error { return r.moveBranch(ctx, st.Branch, from, to) })
+	conflict, err := r.editIndex(ctx, st, changes, func() error { return r.moveBranch(ctx, st.Branch, from, to) })
 	if err != nil {
 		return nil, err
 	}
@@ -51,38 +51,24 @@ func (r *Repo) moveBranch(ctx context.Context, branch, from, to string) error {
 	return nil
 }
 
-// indexChange applies changes to a copy of the user's index. If the branch cannot be moved
-// then, undo is called; it may be nil.
-type indexChange func(ctx context.Context, edit index.Edit) (conflict *Conflict, undo func() error, err error)
-
-// checkoutBranch is checkoutChanges, but for a branch that is not checked out, which the user may
-// have switched to since. Git cannot switch while its index is locked.
-func (r *Repo) checkoutBranch(branch string, changes []hostgit.Change, from, to string) indexChange {
-	return func(ctx context.Context, edit index.Edit) (*Conflict, func() error, error) {
-		if now, err := r.git.Branch(ctx); err != nil || now != branch {
-			return nil, nil, err
-		}
-		return r.checkoutChanges(changes, from, to)(ctx, edit)
-	}
-}
-
-// editIndex applies changes to the user's index, and calls move while no other git can
-// change the index.
-func (r *Repo) editIndex(ctx context.Context, token string, update indexChange, move func() error) (conflict *Conflict, err error) {
-	edit := index.New(r.git, token)
+// editIndex checks out changes, and calls move while no other git can change the index. What
+// was checked out is undone if move fails. Nothing is checked out if the user has switched to
+// another branch, which git cannot do meanwhile.
+func (r *Repo) editIndex(ctx context.Context, st *state, changes []hostgit.Change, move func() error) (conflict *Conflict, err error) {
+	edit, undo := index.New(r.git, st.Pending.Token), func() error { return nil }
 	defer edit.End()
 	if conflict, err = lockIndex(ctx, edit); err != nil || conflict != nil {
 		return conflict, err
 	}
-	conflict, undo, err := update(ctx, edit)
+	branch, err := r.git.Branch(ctx)
+	if err == nil && branch == st.Branch {
+		conflict, undo, err = r.checkOut(ctx, edit, changes, st.Pending.From, st.Pending.To)
+	}
 	if err != nil || conflict != nil {
 		return conflict, err
 	}
 	if err := move(); err != nil {
-		if undo != nil {
-			err = errors.Join(err, undo())
-		}
-		return nil, err
+		return nil, errors.Join(err, undo())
 	}
 	if err := edit.Commit(); err != nil {
 		return nil, fmt.Errorf("updating the index: %w", err)
@@ -107,7 +93,7 @@ func lockIndex(ctx context.Context, edit index.Edit) (conflict *Conflict, err er
 }
 
 // completePending completes the fast-forward of a killed command: if the user's branch
-// has moved, the index follows; otherwise nothing has happened.
+// has moved, the index follows; otherwise a file may be half-written.
 func (r *Repo) completePending(ctx context.Context, st *state) error {
 	p := st.Pending
 	if p == nil {
@@ -122,12 +108,16 @@ func (r *Repo) completePending(ctx context.Context, st *state) error {
 	if err != nil {
 		return err
 	}
-	if tip == p.To && branch == st.Branch {
+	if branch != st.Branch { // its files are not those of another one
+		st.Pending = nil
+		return r.save(*st)
+	}
+	if tip == p.To {
 		changes, err := r.git.Changes(ctx, p.From, p.To)
 		if err != nil {
 			return err
 		}
-		conflict, err := r.editIndex(ctx, p.Token, r.checkoutChanges(changes, p.From, p.To), func() error { return r.setBase(ctx, p.To) })
+		conflict, err := r.editIndex(ctx, st, changes, func() error { return r.setBase(ctx, p.To) })
 		if err != nil {
 			return err
 		}
@@ -135,7 +125,26 @@ func (r *Repo) completePending(ctx context.Context, st *state) error {
 			return asError(r.explain(ctx, conflict, st.Branch, p.From, p.To))
 		}
 		st.setSynced(p.To)
+	} else if err := r.removeParts(ctx, p); err != nil {
+		return err
 	}
 	st.Pending = nil
 	return r.save(*st)
+}
+
+// removeParts removes half-written files of a fast-forward that was killed, so that they are not
+// taken for changes of the user.
+func (r *Repo) removeParts(ctx context.Context, p *pending) error {
+	if has, err := r.HasCommit(ctx, p.To); err != nil || !has { // git gc may have removed it
+		return err
+	}
+	changes, err := r.git.Changes(ctx, p.From, p.To)
+	if err != nil || len(changes) == 0 {
+		return err
+	}
+	entries, err := r.git.Index(ctx)
+	if err != nil {
+		return err
+	}
+	return r.git.RemoveParts(ctx, entries, changes, len(p.To))
 }

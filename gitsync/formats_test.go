@@ -155,6 +155,7 @@ func TestShallowClone(t *testing.T) {
 	w.root = shallow
 	w.createSandbox()
 	assert.Equal(t, w.sandboxGit("rev-list", "--count", "HEAD"), "1")
+	w.sandboxGit("fsck", "--strict")
 	assertSyncs(t, w)
 	assert.Equal(t, w.git("rev-list", "--count", "HEAD"), "3")
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 )
 
-// gitDirParts are what makes a directory a git directory: git reads the configuration of one, whatever its
-// name is, if it is called there. Some file systems ignore case.
-var gitDirParts = []string{"head", "objects", "refs"}
-
-// partsByDir returns which of [gitDirParts] directories have, of the files in paths. The root is not one of
+// partsByDir returns which of [hostgit.GitDirParts] directories have, of the files in paths. The root is not one of
 // them.
 func partsByDir(paths []string) map[string]map[string]bool {
 	dirs := map[string]map[string]bool{}
@@ -19,7 +17,7 @@ func partsByDir(paths []string) map[string]map[string]bool {
 		names := strings.Split(path, "/")
 		for i, name := range names {
 			part := strings.ToLower(name)
-			if i == 0 || !slices.Contains(gitDirParts, part) {
+			if i == 0 || !slices.Contains(hostgit.GitDirParts, part) {
 				continue
 			}
 			dir := strings.Join(names[:i], "/")
@@ -56,7 +54,7 @@ func (r *Repo) committedGitDirs(ctx context.Context, from, to string) ([]string,
 	}
 	var found []string
 	for dir, parts := range partsByDir(all) {
-		if candidates[dir] != nil && len(parts) == len(gitDirParts) {
+		if candidates[dir] != nil && len(parts) == len(hostgit.GitDirParts) {
 			found = append(found, dir)
 		}
 	}

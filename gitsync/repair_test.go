@@ -25,6 +25,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 	assert.Equal(t, base.fetch().Conflict.Kind, diverged)
 	fetched := base.tip("refs/ralph/ralph-test/main")
 	last := base.commit("dir/c.txt", "not fetched\n")
+	base.writeInside("b.txt", "not committed\n")
 	for _, tc := range []struct {
 		name, why string
 		saved     bool // what was not fetched before can be fetched

@@ -449,3 +449,15 @@ func TestPushOverTouchedFiles(t *testing.T) {
 	w.start()
 	assert.Equal(t, w.inSandbox("cat a.txt b.txt dir/c.txt; git stash list"), "not committed\nagent\nc")
 }
+
+// What the agent has not committed becomes a stash if a change of the user is to the same file.
+func TestPushOfChangesOverTheAgents(t *testing.T) {
+	t.Parallel()
+	w := newSandbox(t)
+	w.repo = w.repo.WithChanges()
+	w.inSandbox("echo agent > a.txt; echo agent > new; git add new")
+	w.write("a.txt", "user\n")
+	w.write("new", "user\n")
+	w.start()
+	assert.Equal(t, w.inSandbox("cat a.txt new; git status --porcelain; git show stash:a.txt stash:new"), "user\nuser\nagent\nagent")
+}

@@ -2,50 +2,189 @@ package hostgit
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
-// Compare returns lines for update-index about files that have their new content
-// already, and a file that is not tracked where a new one has to be.
-func (g Git) Compare(index []Entry, changes []Change, format int) (written []string, conflicting string) {
-	tracked := make(map[string]Entry, len(index))
-	for _, e := range index {
-		tracked[e.Path] = e
+// GitDirParts are what makes a directory a git directory: git reads the configuration of one,
+// whatever its name is, if it is called there. Some file systems ignore case.
+var GitDirParts = []string{"head", "objects", "refs"}
+
+// Obstacle is something of the user that a checkout would overwrite, remove or write into.
+type Obstacle struct {
+	Path       string
+	Repository bool // a repository or worktree, or a git directory
+}
+
+// Compare returns the changes whose files have their new content already, and what is in the way
+// of the others and not tracked; nil for nothing. [git read-tree] refuses to overwrite what is
+// tracked and changed, but removes ignored files, and writes into other repositories.
+func (g Git) Compare(index []Entry, changes []Change, format int) (written []Change, obstacle *Obstacle) {
+	c := comparison{g: g, removed: map[string]bool{}, renamed: map[string]string{}, repositories: map[string]bool{}}
+	c.tracked, c.dirs = byPath(index)
+	for _, ch := range changes {
+		if ch.Deleted() {
+			c.removed[ch.Path] = true
+			c.renamed[strings.ToLower(ch.Path)] = ch.Path
+		}
 	}
-	for _, c := range changes {
-		e, is := tracked[c.Path]
-		switch {
-		case c.Deleted() || is && e.OID == c.NewID:
+	for _, ch := range changes {
+		if ch.Deleted() {
 			continue
-		case is && e.OID != c.OldID, e.Tag == 'S':
-			continue // read-tree decides
-		case g.BlobID(c.Path, format) == c.NewID:
-			written = append(written, fmt.Sprintf("%s %s\t%s\x00", c.NewMode, c.NewID, c.Path))
-		case !is:
-			if path := g.untracked(tracked, c.Path); path != "" {
-				return nil, path
+		}
+		obstacle, free := c.onTheWay(ch.Path)
+		if obstacle != nil {
+			return nil, obstacle
+		}
+		e, is := c.tracked[ch.Path]
+		switch {
+		case free, is && e.OID != ch.OldID, e.Tag == 'S':
+			// read-tree decides
+		case g.BlobID(ch.Path, format) == ch.NewID:
+			if !is || e.OID != ch.NewID {
+				written = append(written, ch)
+			}
+		default:
+			if obstacle := c.at(ch.Path); obstacle != nil {
+				return nil, obstacle
 			}
 		}
 	}
-	return written, ""
+	return written, nil
 }
 
-// untracked returns what is at the path of a new file, or at that of one of its
-// directories, and not tracked; empty for nothing. read-tree would remove ignored files.
-func (g Git) untracked(tracked map[string]Entry, path string) string {
-	for i := range len(path) + 1 {
-		if i < len(path) && path[i] != '/' {
-			continue
-		}
-		at := path[:i]
-		info, err := os.Lstat(filepath.Join(g.Root, filepath.FromSlash(at)))
-		if err != nil {
-			return ""
-		}
-		if _, is := tracked[at]; !is && (i == len(path) || !info.IsDir()) {
-			return at
+// byPath returns the entries of an index, and the directories that have tracked files.
+func byPath(index []Entry) (tracked map[string]Entry, dirs map[string]bool) {
+	tracked, dirs = make(map[string]Entry, len(index)), map[string]bool{}
+	for _, e := range index {
+		tracked[e.Path] = e
+		for dir := path.Dir(e.Path); e.Mode != Submodule && dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
 		}
 	}
-	return ""
+	return tracked, dirs
+}
+
+// comparison is what [Git.Compare] knows.
+type comparison struct {
+	g            Git
+	tracked      map[string]Entry
+	dirs         map[string]bool   // with tracked files
+	removed      map[string]bool   // by the changes
+	renamed      map[string]string // those by their name in lower case
+	repositories map[string]bool   // directories that were looked at
+}
+
+func (c comparison) lstat(name string) (fs.FileInfo, error) {
+	return os.Lstat(filepath.Join(c.g.Root, filepath.FromSlash(name)))
+}
+
+// onTheWay returns what is in the way of a path at that of one of its directories. free says
+// that there is no such directory yet, or a file that the changes remove.
+func (c comparison) onTheWay(name string) (_ *Obstacle, free bool) {
+	for i, char := range name {
+		if char != '/' {
+			continue
+		}
+		at := name[:i]
+		info, err := c.lstat(at)
+		switch {
+		case err != nil:
+			return nil, true
+		case !info.IsDir() && (c.removed[at] || c.isRenamed(at, info)):
+			return nil, true // unless it has changed, see read-tree
+		case !info.IsDir():
+			return &Obstacle{Path: at}, false
+		case !c.dirs[at] && c.isRepository(at):
+			return &Obstacle{Path: at, Repository: true}, false
+		}
+	}
+	return nil, false
+}
+
+// at returns what is in the way at a path itself.
+func (c comparison) at(name string) *Obstacle {
+	info, err := c.lstat(name)
+	if err != nil {
+		return nil
+	}
+	if info.IsDir() {
+		return c.below(name)
+	}
+	if _, is := c.tracked[name]; is || c.isRenamed(name, info) {
+		return nil
+	}
+	return &Obstacle{Path: name}
+}
+
+// below returns what a directory has that the changes do not remove.
+func (c comparison) below(dir string) (obstacle *Obstacle) {
+	_ = filepath.WalkDir(filepath.Join(c.g.Root, filepath.FromSlash(dir)), func(file string, e fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(c.g.Root, file)
+		name = filepath.ToSlash(name)
+		switch {
+		case err != nil || relErr != nil:
+			obstacle = &Obstacle{Path: dir}
+		case e.IsDir() && !c.dirs[name] && c.isRepository(name):
+			obstacle = &Obstacle{Path: name, Repository: true}
+		case !e.IsDir() && !c.removed[name]:
+			obstacle = &Obstacle{Path: name}
+		default:
+			return nil
+		}
+		return fs.SkipAll
+	})
+	return obstacle
+}
+
+// isRenamed reports whether a file is one that the changes remove under a name in another case.
+func (c comparison) isRenamed(name string, info fs.FileInfo) bool {
+	old := c.renamed[strings.ToLower(name)]
+	if old == "" || c.g.Known.Last("core", "ignorecase") != "true" {
+		return false
+	}
+	was, err := c.lstat(old)
+	return err == nil && os.SameFile(was, info)
+}
+
+// isRepository reports whether a directory is a repository or worktree, or a git directory.
+func (c comparison) isRepository(dir string) bool {
+	known, is := c.repositories[dir]
+	if is {
+		return known
+	}
+	entries, _ := os.ReadDir(filepath.Join(c.g.Root, filepath.FromSlash(dir)))
+	parts := map[string]bool{}
+	for _, e := range entries {
+		name := strings.ToLower(e.Name())
+		known = known || name == ".git"
+		if slices.Contains(GitDirParts, name) {
+			parts[name] = true
+		}
+	}
+	known = known || len(parts) == len(GitDirParts)
+	c.repositories[dir] = known
+	return known
+}
+
+// IndexInfo returns lines for update-index that bring the index to changes.
+func IndexInfo(changes []Change) string {
+	var b strings.Builder
+	for _, ch := range changes {
+		_, _ = fmt.Fprintf(&b, "%s %s\t%s\x00", ch.NewMode, ch.NewID, ch.Path)
+	}
+	return b.String()
+}
+
+// Reversed returns the changes that undo others.
+func Reversed(changes []Change) []Change {
+	undo := make([]Change, 0, len(changes))
+	for _, ch := range changes {
+		undo = append(undo, Change{Path: ch.Path, OldMode: ch.NewMode, NewMode: ch.OldMode, OldID: ch.NewID, NewID: ch.OldID})
+	}
+	return undo
 }

@@ -26,7 +26,8 @@ import (
 const worktreeTimeout = 10 * time.Second
 
 // Git is the host's git program on the user's repository. Only [Git.InWorktree]
-// reads the working tree, in which a named pipe can block git forever; attributes are those of the index otherwise.
+// reads the working tree, in which a named pipe can block git forever; attributes are
+// those of the index otherwise.
 type Git struct {
 	gitrepo.Git
 	Root, GitDir, CommonDir string
