@@ -111,9 +111,13 @@ func (p *person) must(args ...string) {
 func (p *person) edit(path string) {
 	p.files[path] = fmt.Sprintf("secret of the person %d\n", p.rnd.Uint64())
 	p.w.write(p.t, filepath.Join(p.w.repo, path), p.files[path])
+	if dir := filepath.Dir(path); dir != "." {
+		p.w.chown(p.t, filepath.Join(p.w.repo, dir))
+	}
 }
 
-func (p *person) pause() { time.Sleep(time.Duration(p.rnd.IntN(600)) * time.Millisecond) }
+// pause is how long a person needs.
+func (p *person) pause() { <-time.After(time.Duration(p.rnd.IntN(600)) * time.Millisecond) }
 
 func (p *person) assertFiles(after string) {
 	p.t.Helper()

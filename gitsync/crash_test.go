@@ -9,9 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docker-ralph/docker-ralph/gitsync/index"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitsync/index"
 )
 
 // childEnv is the directory of the fixture, set in the process that is killed.

@@ -33,7 +33,10 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 	defer unlock()
 	r.idle = true
 	wasDetached := st.Branch == ""
-	res, err := r.fetch(ctx, &st, sh, nil)
+	res := Result{Branch: st.Branch, head: st.Head}
+	if !st.new() {
+		res, err = r.fetch(ctx, &st, sh, nil)
+	}
 	if err == nil {
 		err = r.setReported(&st)
 	}
@@ -98,6 +101,11 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 	}
 	res.Uncommitted, err = r.Uncommitted(ctx)
 	return res, true, err
+}
+
+// new reports whether the sandbox was filled, and has got nothing yet.
+func (st *state) new() bool {
+	return st.Tips != nil && len(st.Tips) == 0 && st.Synced == "" && st.Pushing == nil && st.Parts == nil && !st.Dirty && !st.Held && st.Restoring == nil && !st.Emptied
 }
 
 // unchanged reports whether the sandbox had nothing to fetch, and its branch checked

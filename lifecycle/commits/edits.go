@@ -42,19 +42,28 @@ func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo
 	return g.Repo, edits, heldHint(sb, err)
 }
 
-// ReportEdits reports how much a command has left uncommitted in a clone: the user's files do not
-// have it.
-func (g *Git) ReportEdits(ctx context.Context, sb lifecycle.Sandbox) {
+// CountEdits counts, beside a fetch, what a command has left uncommitted in a clone: the user's files do not
+// have it. report waits for the number, and reports it.
+func (g *Git) CountEdits(ctx context.Context, sb lifecycle.Sandbox) (report func()) {
 	if g == nil {
-		return
+		return func() {}
 	}
-	n, err := g.Repo.CountEdits(ctx, Shell(g.Driver, sb))
-	switch {
-	case err != nil && ctx.Err() == nil:
-		g.Host.Warn(err)
-	case n > 0:
-		g.Host.Report(fmt.Sprintf("Changes in %s are not committed, and only in the sandbox\nHint: see them with %q, bring them into your worktree with %q",
-			host.Count(n, "file"), "docker ralph diff", "docker ralph apply"))
+	var n int
+	var err error
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		n, err = g.Repo.CountEdits(ctx, Shell(g.Driver, sb))
+	}()
+	return func() {
+		<-counted
+		switch {
+		case err != nil && ctx.Err() == nil:
+			g.Host.Warn(err)
+		case n > 0:
+			g.Host.Report(fmt.Sprintf("Changes in %s are not committed, and only in the sandbox\nHint: see them with %q, bring them into your worktree with %q",
+				host.Count(n, "file"), "docker ralph diff", "docker ralph apply"))
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func activity(ctx context.Context, box host.Located) string {
 	var commands []string
 	running, err := box.Backend.Driver.Dispatches(ctx, box.Sandbox)
 	for _, d := range running {
-		if len(d.Command) > 0 && !(len(d.Command) > 1 && strings.HasPrefix(d.Command[1], "_")) { // ours
+		if ours := len(d.Command) > 1 && strings.HasPrefix(d.Command[1], "_"); len(d.Command) > 0 && !ours {
 			words := append([]string{path.Base(d.Command[0])}, d.Command[1:]...)
 			commands = append(commands, fmt.Sprintf("%q", strings.Join(words, " ")))
 		}
