@@ -41,6 +41,8 @@ func Sanitize(all gitrepo.Config, branch string) string {
 			if s.Section == "extensions" {
 				format = "1"
 			}
+		case s.Section == "filter" && (s.Name == "clean" || s.Name == "process") && s.Value != "":
+			add("filter", s.Sub, "required", "false") // a section without programs: see ralph/amend
 		case s.Section == "branch" && s.Sub == branch && (s.Name == "remote" || s.Name == "merge"):
 			add("branch", branch, s.Name, s.Value)
 		case s.Section == "remote" && s.Name == "url" && remoteName().MatchString(s.Sub):

@@ -104,7 +104,7 @@ func (w Worktree) SetAside(ctx context.Context, task string, before State) (Save
 
 // dropFiltered removes the files from changes that a configured filter changes on commit.
 func (w Worktree) dropFiltered(ctx context.Context, changes map[string]bool) error {
-	names, err := w.git(ctx, nil, "", "config", "--null", "--name-only", "--get-regexp", `^filter\.`)
+	names, err := w.git(ctx, nil, "", "config", "--null", "--name-only", "--get-regexp", `^filter\..*\.(clean|process)$`)
 	if gitrepo.SaysNo(err) || len(changes) == 0 {
 		return nil
 	}
