@@ -121,6 +121,17 @@ func (s *Store) Reopen(ctx context.Context, slug, reason string) error {
 	})
 }
 
+// RenameCommit replaces the ID of a commit in the result of a task that is done.
+func (s *Store) RenameCommit(ctx context.Context, slug, from, to string) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, _, err := s.find(ctx, tx, slug)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "UPDATE tasks SET result = replace(result, ?, ?) WHERE id = ? AND status = 'done'", from, to, id)
+		}
+		return err
+	})
+}
+
 // reopen reopens tasks after a failed attempt; its argument is the reason.
 const reopen = `
 	UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,

@@ -114,6 +114,10 @@ func (t tasks) Reopen(ctx context.Context, slug, reason string) error {
 	return t.with(ctx, func(s *backlog.Store) error { return s.Reopen(ctx, slug, reason) })
 }
 
+func (t tasks) RenameCommit(ctx context.Context, slug, from, to string) error {
+	return t.with(ctx, func(s *backlog.Store) error { return s.RenameCommit(ctx, slug, from, to) })
+}
+
 func (t tasks) Park(ctx context.Context, slug, question string, options ...string) error {
 	q := backlog.NewQuestion{Text: question, Options: options}
 	return t.with(ctx, func(s *backlog.Store) error { return s.Park(ctx, slug, q) })

@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/amend"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/leftover"
@@ -317,7 +318,12 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 		lo.Limits, lo.OtherSession = loop.ReadCgroup, guest.OtherSession
 		// Without a sandbox the user may be working in the worktree.
 		if branch := guest.LoopBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); branch != nil {
-			branch.Private = isDir(wire.PrivateGitDir)
+			if branch.Private = isDir(wire.PrivateGitDir); branch.Private {
+				lo.LeaveOut = func(ctx context.Context) (func(context.Context) (amend.LeftOut, error), error) {
+					start, err := amend.Worktree(s.top).Begin(ctx)
+					return start.LeaveOut, err
+				}
+			}
 			lo.Restore = branch.Restore
 			lo.SetAside, lo.Leftovers = worktree.SetAside, worktree.List
 		}

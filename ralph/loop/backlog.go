@@ -26,6 +26,8 @@ type Backlog interface {
 	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a finished task open again.
 	Reopen(ctx context.Context, slug, reason string) error
+	// RenameCommit replaces the ID of a commit in the result of a finished task.
+	RenameCommit(ctx context.Context, slug, from, to string) error
 	// Park makes a task that no agent holds wait for an answer of the user.
 	Park(ctx context.Context, slug, question string, options ...string) error
 	// ApplyDefaults answers the questions that have waited long enough with their

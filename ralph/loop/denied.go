@@ -86,9 +86,9 @@ func blockedHosts(targets []denylog.Refusal) string {
 
 // nextNote returns the note for the next run.
 func (l *loop) nextNote() string {
-	notes := []string{l.note, l.leftovers(), l.answers(), ""}
+	notes := []string{l.note, l.leftOut, l.leftovers(), l.answers(), ""}
 	if len(l.denied.Refused) > 0 {
-		notes[3] = strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
+		notes[4] = strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
 	}
 	return strings.Join(slices.DeleteFunc(notes, func(note string) bool { return note == "" }), "\n")
 }

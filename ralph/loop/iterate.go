@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/ralph/amend"
 	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
@@ -70,6 +71,9 @@ type iteration struct {
 	refused       []denylog.Refusal
 	checkRefused  []denylog.Refusal // during its last check, also in refused
 	aside         leftover.Saved    // what it did not commit
+	leftOut       amend.LeftOut     // what its commits do not have
+	incomplete    bool              // a task is open again for that
+	nested        []string          // uncommitted paths before it
 	cutShort      bool              // an interrupt kept the checks from ending
 }
 
@@ -84,7 +88,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		return before, Failed, err
 	}
 	l.logRun(n, before.head)
-	uncommitted := l.uncommitted(ctx)
+	uncommitted, removeLeftOut := l.uncommitted(ctx), l.recordCommits(ctx)
 	if l.Leftovers != nil {
 		l.left = l.Leftovers(ctx)
 	}
@@ -98,7 +102,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.restoreLog()
 	l.classify(ctx, it)
 	l.collectDenied(ctx, it)
+	l.leaveOut(ctx, it, removeLeftOut, uncommitted)
 	l.release(ctx, it)
+	err = errors.Join(err, l.reopenLeftOut(ctx, it))
 	l.setAside(ctx, it, uncommitted)
 	cleanTemp()
 	stop, failed := l.check(ctx, n, it)
@@ -176,7 +182,7 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 		l.warnf("the tasks of agent %s cannot be released; their leases will expire: %s", l.AgentID, err)
 	}
 	for _, slug := range slugs {
-		if err := l.Backlog.Release(ctx, slug, it.releaseReason()); err != nil {
+		if err := l.Backlog.Release(ctx, slug, strings.TrimSuffix(it.releaseReason()+"\n"+it.leftOutReason(slug), "\n")); err != nil {
 			l.warnf("task %s cannot be released; its lease will expire: %s", slug, err)
 			continue
 		}
@@ -254,7 +260,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		entry.Reason = cut(it.message.Text)
 	case it.failed() && it.class != classUser:
 		entry.Reason = it.describe()
-	case entry.Outcome == outcomeReleased, entry.Outcome == outcomeUnchecked:
+	case entry.Outcome == outcomeReleased, entry.Outcome == outcomeUnchecked, it.incomplete:
 		entry.Reason = it.taskReason()
 	}
 	if it.after.head != it.before.head && len(it.lost) == 0 {
@@ -304,6 +310,8 @@ func (it *iteration) name(planning bool) string {
 		return outcomeIdle
 	case it.end == endOverTime, it.end == endOverCost, it.end == endOverTokens:
 		return outcomeLimit
+	case it.incomplete:
+		return outcomeFailed
 	case len(it.reopened) > 0:
 		return outcomeUnchecked
 	case len(it.finished) > 0 && len(it.released)+len(it.asked) == 0:

@@ -16,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/amend"
 	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
@@ -61,6 +62,9 @@ type Options struct {
 	// the loop must not change the worktree.
 	SetAside  func(ctx context.Context, task string, before leftover.State) (leftover.Saved, error)
 	Leftovers func(context.Context) map[string][]string
+	// LeaveOut records the commits before a run; remove then removes from the new ones what
+	// cannot leave the sandbox. It is nil if the loop must not rewrite commits.
+	LeaveOut func(context.Context) (remove func(context.Context) (amend.LeftOut, error), err error)
 	// TempFiles records the temporary files; clean removes those made since. It is nil if
 	// the loop must not remove any.
 	TempFiles func() (clean func() error)
@@ -125,6 +129,7 @@ type loop struct {
 	totals      Totals
 	note        string              // for the next run
 	denied      denylog.Answer      // connections blocked during the last run
+	leftOut     string              // note about the last run's commits
 	left        map[string][]string // refs of changes that were set aside, by task
 	runs        int                 // without those that the model did not serve
 	failures    int                 // failed runs in a row

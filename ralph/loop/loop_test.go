@@ -49,20 +49,23 @@ func (script) Decoder() event.Decoder { return stream.Claude() }
 // emptyBacklog is a backlog without tasks, to which nothing happens.
 type emptyBacklog struct{}
 
-func (emptyBacklog) Status(context.Context) (Status, error)                { return Status{}, nil }
-func (emptyBacklog) Tasks(context.Context) (map[string]Task, error)        { return map[string]Task{}, nil }
-func (emptyBacklog) Claimable(context.Context) (bool, error)               { return false, nil }
-func (emptyBacklog) Held(context.Context, string) ([]string, error)        { return nil, nil }
-func (emptyBacklog) Renew(context.Context, string) error                   { return nil }
-func (emptyBacklog) Release(context.Context, string, string) error         { return nil }
-func (emptyBacklog) Forgive(context.Context, string) error                 { return nil }
-func (emptyBacklog) Reopen(context.Context, string, string) error          { return nil }
-func (emptyBacklog) Park(context.Context, string, string, ...string) error { return nil }
-func (emptyBacklog) ApplyDefaults(context.Context) ([]string, error)       { return nil, nil }
-func (emptyBacklog) Begin() ([]string, error)                              { return nil, nil }
-func (emptyBacklog) Restore(context.Context, string) (string, error)       { return "", nil }
-func (emptyBacklog) Claimed(string) bool                                   { return false }
-func (emptyBacklog) Overtaken(context.Context) (lost []string, _ error)    { return nil, nil }
+func (emptyBacklog) Status(context.Context) (Status, error) { return Status{}, nil }
+
+func (emptyBacklog) Tasks(context.Context) (map[string]Task, error) { return map[string]Task{}, nil }
+
+func (emptyBacklog) Claimable(context.Context) (bool, error)                    { return false, nil }
+func (emptyBacklog) Held(context.Context, string) ([]string, error)             { return nil, nil }
+func (emptyBacklog) Renew(context.Context, string) error                        { return nil }
+func (emptyBacklog) Release(context.Context, string, string) error              { return nil }
+func (emptyBacklog) Forgive(context.Context, string) error                      { return nil }
+func (emptyBacklog) Reopen(context.Context, string, string) error               { return nil }
+func (emptyBacklog) RenameCommit(context.Context, string, string, string) error { return nil }
+func (emptyBacklog) Park(context.Context, string, string, ...string) error      { return nil }
+func (emptyBacklog) ApplyDefaults(context.Context) ([]string, error)            { return nil, nil }
+func (emptyBacklog) Begin() ([]string, error)                                   { return nil, nil }
+func (emptyBacklog) Restore(context.Context, string) (string, error)            { return "", nil }
+func (emptyBacklog) Claimed(string) bool                                        { return false }
+func (emptyBacklog) Overtaken(context.Context) (lost []string, _ error)         { return nil, nil }
 
 // listBacklog is a backlog that answers from lists and records its calls.
 type listBacklog struct {
