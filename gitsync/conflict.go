@@ -24,6 +24,7 @@ const (
 	branchGone
 	operation
 	hasSubmodule
+	unencoded
 	indexLocked
 	fileInTheWay
 	kinds // how many there are
@@ -36,14 +37,15 @@ type Conflict struct {
 	Branch string
 	Ref    string
 	Detail string // depends on the kind
+	Filter string // of the user, for content that it should have encoded
 	Merged string // a ref of a merge of both sides; empty for none
 	// Ignored and Repository say what is in the way, which git does not stash.
 	Ignored, Repository bool
 }
 
 // explain completes a conflict about a commit of the sandbox; nil if there is none. tip
-// is where the user's branch is. A submodule takes precedence: no other hint is safe
-// then.
+// is where the user's branch is. What must not get on a branch of the user takes
+// precedence: no other hint is safe then.
 func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit string) (*Conflict, error) {
 	path, err := r.submodule(ctx, tip, commit)
 	if err != nil {
@@ -51,6 +53,10 @@ func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit str
 	}
 	if path != "" {
 		c = &Conflict{Kind: hasSubmodule, Detail: path}
+	} else if raw, err := r.unencoded(ctx, commit); err != nil {
+		return nil, err
+	} else if raw != nil {
+		c = &Conflict{Kind: unencoded, Detail: raw.Path, Filter: raw.Filter}
 	}
 	if c == nil {
 		return nil, nil
@@ -82,7 +88,7 @@ func (c *Conflict) Transient() bool {
 func (c *Conflict) Diverged() bool { return c.Kind == diverged }
 
 // FixedInSandbox reports whether the commits have to be changed in the sandbox.
-func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule }
+func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule || c.Kind == unencoded }
 
 // Error says what happened, and where both sides are.
 func (c *Conflict) Error() string {
@@ -138,6 +144,10 @@ func (c *Conflict) advice() *advice {
 		a.why = fmt.Sprintf("the sandbox's commits add or change the submodule %q, whose configuration can make git run programs", c.Detail)
 		a.todo = fmt.Sprintf("do not merge them or check them out: view them with %s; remove the submodule from all of them in \"docker ralph shell\", or leave them there and reopen their tasks with --recreate",
 			a.git("log", "-p", "--submodule=short", c.Ref))
+	case unencoded:
+		a.why = fmt.Sprintf("the sandbox's commits change %q, which your git encodes with the filter %q, but the sandbox cannot", c.Detail, c.Filter)
+		a.todo = fmt.Sprintf("view them with %s; leave that file out of all of them in \"docker ralph shell\", or leave them there and reopen their tasks with --recreate",
+			a.git("log", "--stat", c.Ref))
 	case indexLocked:
 		a.why = fmt.Sprintf("another git process holds %q", c.Detail)
 		a.todo = "run any command again; if no git process is running, remove that file"

@@ -2,6 +2,7 @@ package gitsync
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -32,10 +33,6 @@ func (r *Repo) exclude(ctx context.Context, st *state, sh Shell, paths []string,
 	if err != nil {
 		return err
 	}
-	filtered, err := r.git.Filtered(ctx, config)
-	if err != nil {
-		return err
-	}
 	var input strings.Builder
 	for line := range strings.Lines(string(ignored)) {
 		_, _ = fmt.Fprintf(&input, "exclude %s\n", strings.TrimSuffix(line, "\n"))
@@ -51,15 +48,12 @@ func (r *Repo) exclude(ctx context.Context, st *state, sh Shell, paths []string,
 	for _, path := range st.SkipWorktree {
 		_, _ = fmt.Fprintf(&input, "no-skip-worktree %s\n", path)
 	}
-	for i := range filtered {
-		filtered[i] = gitpath.Quote(filtered[i])
-	}
-	for _, path := range append(filtered, skip...) {
+	for _, path := range skip {
 		_, _ = fmt.Fprintf(&input, "skip-worktree %s\n", path)
 	}
 	if err := sh(ctx, excludeScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
 		return fmt.Errorf("excluding uncommitted changes from the commits of the sandbox %s: %w", r.name, err)
 	}
 	st.SkipWorktree = skip
-	return r.save(*st)
+	return errors.Join(r.skipFiltered(ctx, sh), r.save(*st))
 }

@@ -115,6 +115,14 @@ func conflictSetups() map[Kind][]func(w *fixture, commit func()) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git", "MERGE_HEAD"), []byte(w.tip("main")+"\n"), 0o644))
 		}},
 		hasSubmodule: {func(w *fixture, commit func()) { commit() }},
+		unencoded: {func(w *fixture, commit func()) {
+			w.git("config", "filter.y.clean", "cat")
+			w.writeInside("raw/.gitattributes", "*.y filter=y\n")
+			w.writeInside("raw/a.y", "raw\n")
+			w.sandboxGit("add", "raw")
+			w.sandboxGit("commit", "-q", "-m", "agent: raw")
+			commit()
+		}},
 		indexLocked: {func(w *fixture, commit func()) {
 			commit()
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.root, ".git", "index.lock"), nil, 0o644))

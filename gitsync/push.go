@@ -48,7 +48,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return res, err
 	}
 	switched := branch != st.Branch
-	if c := res.Conflict; c != nil && (!switched || c.Kind != checkedOutElsewhere && c.Kind != hasSubmodule) {
+	if c := res.Conflict; c != nil && (!switched || c.Kind != checkedOutElsewhere && !c.FixedInSandbox()) {
 		res.Conflict = nil // it is the error
 		return res, asError(c, nil)
 	}

@@ -32,8 +32,8 @@ func (g Git) Reload(ctx context.Context) (_ Git, err error) {
 // filterName are the names of filters that can be in a pathspec.
 var filterName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// filters returns the names of the filters that change files on commit.
-func filters(c gitrepo.Config) []string {
+// Filters returns the names of the filters that change files on commit.
+func Filters(c gitrepo.Config) []string {
 	var names []string
 	for _, s := range c {
 		if s.Section == "filter" && (s.Name == "clean" || s.Name == "process") && s.Value != "" && filterName().MatchString(s.Sub) && !slices.Contains(names, s.Sub) {
@@ -49,7 +49,7 @@ func filters(c gitrepo.Config) []string {
 func (g Git) Filtered(ctx context.Context, c gitrepo.Config) (paths []string, err error) {
 	blocked := false
 	g = g.With("GIT_LITERAL_PATHSPECS=0")
-	for _, name := range filters(c) {
+	for _, name := range Filters(c) {
 		args := []string{"ls-files", "-z", "--", ":(attr:filter=" + name + ")"}
 		var out []byte
 		if !blocked {
