@@ -29,7 +29,7 @@ var floors = []string{
 	"lifecycle/dashboard",
 	"plugin",
 	"ralph/prices ralph/sysinfo ralph/tempfiles",
-	"ralph/backlog ralph/guest ralph/leftover",
+	"ralph/amend ralph/backlog ralph/guest ralph/leftover",
 	"ralph/agent",
 	"ralph/screen",
 	"ralph/compat ralph/loop ralph/task",
