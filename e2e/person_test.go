@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-
-	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // A person works in a worktree while agents work for it.
@@ -128,11 +126,17 @@ func (p *person) assertFiles(after string) {
 	}
 }
 
-// merge does what a loop that has stopped asks for.
-func (p *person) merge() {
+// after does what a loop that has ended asks for: to merge its commits, or nothing. It could not be started
+// while the person was in a rebase, or had no branch.
+func (p *person) after(res result) (merged bool) {
 	p.t.Helper()
+	p.notes = append(p.notes, fmt.Sprintf("build: %d\n%s", res.code, res.stderr))
 	ref := "refs/ralph/" + p.w.sandboxOf(p.t, "main") + "/main"
+	if res.code == 0 || !strings.Contains(res.stderr, ref) {
+		return false
+	}
 	p.must("merge", "-q", "--no-edit", ref)
+	return true
 }
 
 // sandboxOf returns the name of the sandbox of a branch.
@@ -153,6 +157,11 @@ func TestPersonBesideLoops(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		seed, lasts := cmp.Or(*soakSeed, rand.Uint64()), cmp.Or(*soakTime, 20*time.Second)
 		p := &person{t: t, w: w, rnd: rand.New(rand.NewPCG(seed, seed)), files: map[string]string{}}
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Logf("seed %d\n%s", seed, strings.Join(p.notes, "\n"))
+			}
+		})
 		w.ignore(t, ".env", "trees/")
 		second := w.linkedWorktree(t, "second")
 		const tasks = 12
@@ -171,12 +180,8 @@ func TestPersonBesideLoops(t *testing.T) {
 		for end := time.Now().Add(lasts); time.Now().Before(end); {
 			select {
 			case <-build.done:
-				res := build.wait(t)
-				if res.code == wire.ExitUnmerged || res.code == 1 {
+				if p.after(build.wait(t)) {
 					merges++
-					p.merge()
-				} else {
-					res.expect(t, 0)
 				}
 				build = start(t, w.docker("ralph", "build"))
 			default:
@@ -188,11 +193,12 @@ func TestPersonBesideLoops(t *testing.T) {
 			p.pause()
 		}
 
-		for range 5 { // nobody disturbs it any more
-			if res := build.wait(t); res.code == 0 {
+		for range 8 { // nobody disturbs it any more
+			res := build.wait(t)
+			if res.code == 0 {
 				break
 			}
-			p.merge()
+			p.after(res)
 			build = start(t, w.docker("ralph", "build"))
 		}
 		beside.wait(t).expect(t, 0)
