@@ -27,7 +27,7 @@ const (
 	// ServicePrefix begins the ID of a short process of docker-ralph itself, such as a fetch
 	// of commits. IDs of commands have no lower-case letters.
 	ServicePrefix = "s"
-	// PrivateGitDir is where a sandbox has a private git directory mounted, whether or
+	// PrivateGitDir is where a sandbox has the git directory of its clone mounted, whether or
 	// not it is also mounted over the worktree's .git.
 	PrivateGitDir = "/opt/ralph-git/own"
 	// CloneDir is where a sandbox with a clone of the worktree has its volume mounted a

@@ -19,7 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Git is the private git directory of a container while a command runs.
+// Git is the clone of a container while a command runs.
 type Git struct {
 	Host   host.Host
 	Driver lifecycle.Driver
@@ -57,7 +57,7 @@ type Brings struct {
 	Ignored []string // the ignored files that match these patterns
 }
 
-// Open opens the private git directory of a container; nil if its spec has none.
+// Open opens the clone of a container; nil if its spec has none.
 func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec, brings Brings) (*Git, error) {
 	if !spec.Private && h.CreatedBy(spec.Name) == "" {
 		h.Report(liveWarning)

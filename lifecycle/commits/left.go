@@ -73,7 +73,7 @@ func FetchRunning(ctx context.Context, h host.Host, l host.Located) error {
 	return g.fetch(ctx, l.Sandbox)
 }
 
-// openRunning opens the private git directory of a running container; nil for other sandboxes.
+// openRunning opens the clone of a running container; nil for other sandboxes.
 func openRunning(ctx context.Context, h host.Host, l host.Located) (*Git, error) {
 	sb := l.Sandbox
 	if l.Backend.Kind != config.DriverContainer || !sb.Private || sb.State != lifecycle.Running {

@@ -13,11 +13,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
-// An agent can break its private git directory: HEAD, refs, and locks that it leaves behind. A
+// An agent can break its git directory: HEAD, refs, and locks that it leaves behind. A
 // repair replaces all of it, so it needs the agent lock and a sandbox without commands: another
 // one could be committing.
 
-// IsBroken reports whether an agent has broken the private git directory.
+// IsBroken reports whether an agent has broken its git directory.
 func IsBroken(err error) bool {
 	_, broken := errors.AsType[*gitsync.BrokenError](err)
 	return broken
@@ -62,7 +62,7 @@ func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bo
 	return err == nil && !busy
 }
 
-// RepairAfter repairs a broken private git directory after a failed command without an agent.
+// RepairAfter repairs a broken git directory after a failed command without an agent.
 func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
 	unlock, err := g.Host.TryLockAgents(sb.Name)
 	if err != nil || unlock == nil {
@@ -125,7 +125,7 @@ func (g *Git) fetchOrRepair(ctx context.Context, sb lifecycle.Sandbox, idle bool
 	return g.Repo.Fetch(ctx, Shell(g.Driver, sb), idle)
 }
 
-// repair repairs the private git directory. [Git.reportRepairs] reports it.
+// repair repairs the git directory. [Git.reportRepairs] reports it.
 func (g *Git) repair(ctx context.Context, sb lifecycle.Sandbox, broken error) (gitsync.Result, error) {
 	res, lost, err := g.Repo.Repair(ctx, Shell(g.Driver, sb))
 	if err != nil {

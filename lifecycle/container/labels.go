@@ -32,7 +32,7 @@ const (
 	labelSign      = engine.LabelPrefix + "sign"      // directory of the signing socket, if any
 	labelConfig    = engine.LabelPrefix + "config"    // directory of the user's agent settings, if any
 	labelCache     = engine.LabelPrefix + "cache"     // cache volume
-	labelGit       = engine.LabelPrefix + "git"       // "private" for a private git directory
+	labelGit       = engine.LabelPrefix + "git"       // "private" for a git directory of its own
 	labelWorkspace = engine.LabelPrefix + "workspace" // "clone" for a clone of the worktree
 )
 

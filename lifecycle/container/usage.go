@@ -28,7 +28,7 @@ type Resource struct {
 	Sandbox string // empty for what sandboxes share
 	Repo    string // of a volume: the repository's slug
 	Root    string // of a volume: the repository's directory
-	// Worktree is the directory of the worktree of a private git directory.
+	// Worktree is the directory of the worktree of a clone.
 	Worktree string
 	Size     *int64 // bytes; nil if unknown
 	InUse    bool

@@ -38,7 +38,7 @@ func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
 	return nil
 }
 
-// GitVolume is the volume of a sandbox's private git directory.
+// GitVolume is the volume of the git directory of a sandbox's clone.
 type GitVolume struct{ Name, Sandbox string }
 
 // GitVolumes lists the git volumes of a repository's existing and removed sandboxes,

@@ -157,7 +157,7 @@ func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 	})
 }
 
-func TestPrivateGitDirectoryOfALinkedWorktree(t *testing.T) {
+func TestCloneOfALinkedWorktree(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		main := w.git(t, "rev-parse", "main")
 		linked := filepath.Join(w.dir, "linked")
@@ -226,7 +226,7 @@ func TestOneTimeSandboxLeavesCommitsAndNoVolume(t *testing.T) {
 }
 
 // Commits of two commands that run at the same time both arrive.
-func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
+func TestTwoBuildsShareAClone(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t,
 			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}},
@@ -242,7 +242,7 @@ func TestTwoBuildsShareAPrivateGitDirectory(t *testing.T) {
 	})
 }
 
-func TestSelfTestWithAPrivateGitDirectory(t *testing.T) {
+func TestSelfTestWithAClone(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "selftest").expect(t, 0)
 		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
