@@ -268,7 +268,7 @@ func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, ag
 			return hint.Wrap(fmt.Errorf("cannot recreate the sandbox %s%s: a command is running in it", sb.Name, what), "stop it with %q", "docker ralph stop "+sb.Name)
 		}
 	}
-	if !agreed && !sb.Unused && e.Outdated != nil && e.Outdated(sb) {
+	if !agreed && e.Outdated != nil && e.Outdated(sb) {
 		e.Report(fmt.Sprintf("Replacing the sandbox %s, which an earlier version of docker-ralph made", sb.Name))
 		return nil
 	}

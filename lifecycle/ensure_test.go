@@ -131,6 +131,7 @@ func TestEnsure(t *testing.T) {
 		confirm  func(context.Context, string) (bool, error)
 		recreate bool
 		anyAgent bool
+		outdated bool
 		history  string
 		err      string
 		moved    string
@@ -162,6 +163,7 @@ func TestEnsure(t *testing.T) {
 		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy image remove create start prepare"},
 		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "was not recreated"},
 		{name: "changed, left by a creation that failed", driver: memory{sb: unused}, history: "lookup lookup image remove create start prepare"},
+		{name: "made by an earlier version", driver: memory{sb: found(changed, Running), ready: true}, outdated: true, history: "lookup lookup busy image remove create start prepare", says: "Replacing the sandbox ralph-a-b-main, which an earlier version of docker-ralph made"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a command is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
 		{name: "one that signs, and no agent is needed", driver: memory{sb: found(signed, Running), ready: true}, anyAgent: true, history: "lookup", found: signed},
@@ -185,6 +187,9 @@ func TestEnsure(t *testing.T) {
 				Driver: d, LockDir: t.TempDir(), Report: func(m string) { said += m }, Confirm: tc.confirm,
 				Image:  func(context.Context) error { return d.note("image") },
 				Failed: func(context.Context, Sandbox) { _ = d.note("failed") },
+			}
+			if tc.outdated {
+				e.Outdated = func(Sandbox) bool { return true }
 			}
 			if tc.anyAgent {
 				e.AnyAgent = func(agent string) (Egress, error) {
