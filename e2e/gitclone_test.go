@@ -242,13 +242,6 @@ func TestTwoBuildsShareAClone(t *testing.T) {
 	})
 }
 
-func TestSelfTestWithAClone(t *testing.T) {
-	withClone(t, func(t *testing.T, w *world) {
-		res := w.ralph(t, "selftest").expect(t, 0)
-		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
-	})
-}
-
 // A loop and its backlog belong to the branch that they were started for, whatever
 // the agent checks out, and whatever a session leaves checked out.
 func TestLoopStaysOnItsBranch(t *testing.T) {
@@ -378,5 +371,12 @@ func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 		res = run(t, cmd).expect(t, 1)
 		assert.Assert(t, is.Contains(res.stderr, "Error: sbx cannot clone a shallow clone\nHint: run \"git fetch --unshallow\""))
 		assert.Equal(t, len(w.sandboxes(t)), 0, "nothing was made")
+	})
+}
+
+func TestSelfTestLeavesNoClone(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		res := w.ralph(t, "selftest").expect(t, 0)
+		assert.Assert(t, !strings.Contains(res.stdout+res.stderr, "ralph-git-"), res.stdout)
 	})
 }
