@@ -67,6 +67,30 @@ func (r *Repo) ignored(ctx context.Context, patterns []string) ([]string, error)
 	}), err
 }
 
+// NamedIgnored returns the ignored files and directories of the worktree that a text names, and that a clone
+// does not get.
+func (r *Repo) NamedIgnored(ctx context.Context, text string) ([]string, error) {
+	out, err := r.git.InWorktree(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+	if err != nil {
+		return nil, fmt.Errorf("listing ignored files in %s: %w", r.git.Root, err)
+	}
+	words := map[string]bool{}
+	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t\r\n'\"`:;,()[]{}<>=/", c) }) {
+		words[word] = true
+	}
+	var named []string
+	for path := range strings.SplitSeq(string(out), "\x00") {
+		if name := strings.TrimSuffix(path, "/"); name != "" && name != ".ralph" && words[name[strings.LastIndexByte(name, '/')+1:]] {
+			named = append(named, path)
+		}
+	}
+	if len(named) == 0 {
+		return nil, nil
+	}
+	included, err := r.ignored(ctx, r.include)
+	return slices.DeleteFunc(named, func(path string) bool { return slices.Contains(included, path) }), err
+}
+
 // lacksIncluded reports whether a clone has not got the files that are included now.
 func (r *Repo) lacksIncluded(st *state) bool { return !slices.Equal(st.Included, r.include) }
 

@@ -2,6 +2,7 @@ package gitsync
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -53,4 +54,33 @@ func TestIncludedFilesAreCopiedOnce(t *testing.T) {
 	assert.Check(t, !done)
 	c.start()
 	assert.Equal(t, c.inSandbox("cat .env.test .env.local"), "key=2\nnot included")
+}
+
+// A failed check that needs an ignored file names it.
+func TestNamedIgnoredFiles(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t).fillSandbox()
+	w.write(".gitignore", ".env*\nnode_modules/\n*.pem\n")
+	w.write(".env.test", "x\n")
+	w.write(".env.local", "x\n")
+	w.write("certs/readme", "x\n")
+	w.write("web/index.js", "x\n")
+	w.git("add", "certs/readme", "web/index.js")
+	w.git("commit", "-qm", "web")
+	w.write("certs/ca.pem", "x\n")
+	w.write("web/node_modules/a/b.js", "x\n")
+	w.repo = w.repo.Including([]string{".env.local"}, nil)
+	for text, want := range map[string][]string{
+		"":                                         nil,
+		"open .env: no such file or directory":     nil,
+		"b.js, a, web":                             nil,
+		"open /src/.env.test: no such file":        {".env.test"},
+		"cannot find '.env.local'":                 nil,
+		"ls: web/node_modules; (certs/ca.pem)":     {"certs/ca.pem", "web/node_modules/"},
+		"check \"make test\" failed: .env.testing": nil,
+	} {
+		named, err := w.repo.NamedIgnored(t.Context(), text)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, slices.Concat(named), want)
+	}
 }

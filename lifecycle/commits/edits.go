@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // FetchEdits fetches the commits of a clone, which it starts if necessary, and what is not
@@ -76,5 +78,26 @@ func ReportOnlyInside(ctx context.Context, h host.Host, l host.Located) {
 	paths, err := g.Repo.OnlyInside(ctx, Shell(g.Driver, l.Sandbox))
 	if err == nil && len(paths) > 0 {
 		h.Report(fmt.Sprintf("Note: only the sandbox %s has %s, which git ignores, or which are repositories of their own", l.Sandbox.Name, host.Some(paths)))
+	}
+}
+
+// HintIgnored hints at ignored files of the worktree that the reasons of a loop's failed runs name: a clone does
+// not have them.
+func (g *Git) HintIgnored(ctx context.Context, sb lifecycle.Sandbox) {
+	if g == nil {
+		return
+	}
+	log, err := runlog.Find(sb.Root, runlog.Any)
+	if err != nil {
+		return // there is no loop
+	}
+	defer log.Close()
+	var reasons strings.Builder
+	for _, run := range log.Iterations() {
+		reasons.WriteString(run.Reason + "\n")
+	}
+	named, err := g.Repo.NamedIgnored(ctx, reasons.String())
+	if err == nil && len(named) > 0 {
+		g.Host.Report(fmt.Sprintf("Hint: the sandbox does not have what git ignores: %s; add it to workspace.include, or make it with workspace.setup", host.Some(named)))
 	}
 }

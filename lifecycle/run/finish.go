@@ -57,6 +57,9 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 		if unsaved == nil {
 			report()
 		}
+		if res.Code != 0 && host.IsLoop(r.opts.Command) {
+			r.git.HintIgnored(ctx, sb)
+		}
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
 	if r.spec.Ephemeral && sb.Name != "" && !continues(err) && unsaved == nil {
