@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/pflag"
@@ -42,14 +43,18 @@ func misplaced(err error) error {
 	if !ok {
 		return err
 	}
+	var commands []string
 	for _, command := range []string{"build", "plan", runCommand} {
 		for _, f := range runflags.Of(command) {
 			if name := unknown.GetSpecifiedName(); f.Long == "--"+name || f.Short == "-"+name {
-				return hint.Wrap(err, "pass it after %s", command)
+				commands = append(commands, command)
 			}
 		}
 	}
-	return err
+	if len(commands) == 0 {
+		return err
+	}
+	return hint.Wrap(err, "pass it after %s", strings.Join(commands, " or "))
 }
 
 // parsing matches the prefix of strconv's errors.

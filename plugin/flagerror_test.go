@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -41,9 +40,9 @@ func TestFlagsOfCommandsBeforeThemHaveAHint(t *testing.T) {
 			err := failing(t, append(args, name)...)
 			assert.ErrorContains(t, err, "unknown flag: "+f.Long)
 			hints := hint.Of(err)
-			assert.Assert(t, len(hints) == 1 && slices.Contains([]string{"pass it after build", "pass it after plan", "pass it after run"}, hints[0]), "%s: %q", f.Long, hints)
+			assert.Assert(t, len(hints) == 1 && strings.HasPrefix(hints[0], "pass it after ") && strings.Contains(hints[0], name), "%s: %q", f.Long, hints)
 		}
 	}
-	assert.DeepEqual(t, hint.Of(failing(t, "-n", "3", "build")), []string{"pass it after build"})
+	assert.DeepEqual(t, hint.Of(failing(t, "-n", "3", "build")), []string{"pass it after build or plan"})
 	assert.Equal(t, len(hint.Of(failing(t, "--nonsense", "3", "build"))), 0)
 }
