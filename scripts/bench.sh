@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures speed on the engines and prints each figure beside its goal. Arguments select what to
-# measure: plugin, ralph, microvm, engine, session, network, image, remote, transfer.
+# measure: plugin, ralph, microvm, engine, session, network, image, clone, remote, transfer.
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"

@@ -4,7 +4,7 @@
 // docker itself, measured in turn in one run. It needs bin/docker-ralph and
 // the engines that RALPH_TEST_ENGINES and RALPH_TEST_REMOTE_ENGINES list, with
 // the image RALPH_TEST_BASE. Arguments choose what is measured: plugin, ralph,
-// microvm, engine, session, network, image, remote, transfer.
+// microvm, engine, session, network, image, clone, remote, transfer.
 package main
 
 import (
@@ -64,6 +64,7 @@ func run(ctx context.Context, chosen []string) error {
 		{"session", b.sessions},
 		{"network", b.network},
 		{"image", b.images},
+		{"clone", b.clones},
 		{"remote", b.remote},
 		{"transfer", b.transfer},
 	}

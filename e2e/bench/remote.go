@@ -93,7 +93,7 @@ func (b *bench) transferOnce(link *slowlink.Link) (ours, theirs time.Duration, e
 		_, _ = b.timeAll([][]string{removal(name)})
 		_ = os.RemoveAll(b.repo)
 	}()
-	if err := b.importHistory(); err != nil {
+	if err := b.importHistory(transferred); err != nil {
 		return 0, 0, err
 	}
 	link.SetBandwidth(bandwidth)
@@ -116,8 +116,8 @@ func (b *bench) transferOnce(link *slowlink.Link) (ours, theirs time.Duration, e
 	return ours, theirs, err
 }
 
-// importHistory adds commits with a pack of random bytes, of which only one file is checked out.
-func (b *bench) importHistory() error {
+// importHistory adds commits with a pack of so many random bytes, of which only one file is checked out.
+func (b *bench) importHistory(size int64) error {
 	const files = 64
 	cmd := exec.CommandContext(b.ctx, "git", "-c", "core.compression=0", "-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--depth=0")
 	cmd.Dir, cmd.Env = b.repo, b.environment()
@@ -137,8 +137,8 @@ func (b *bench) importHistory() error {
 	}
 	from := "from refs/heads/bench^0\n"
 	for range files {
-		_, _ = fmt.Fprintf(in, "commit refs/heads/bench\ncommitter b <b@example.com> 1700000000 +0000\ndata 5\nlarge\n%sM 100644 inline large\ndata %d\n", from, transferred/files)
-		if _, err := io.CopyN(in, random, transferred/files); err != nil {
+		_, _ = fmt.Fprintf(in, "commit refs/heads/bench\ncommitter b <b@example.com> 1700000000 +0000\ndata 5\nlarge\n%sM 100644 inline large\ndata %d\n", from, size/files)
+		if _, err := io.CopyN(in, random, size/files); err != nil {
 			break // reported by git
 		}
 		_, _ = fmt.Fprintln(in)
