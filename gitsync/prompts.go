@@ -5,58 +5,81 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// promptsDir has the user's prompts, which git ignores and loops read.
+// promptsDir has the user's prompts, which git usually ignores, and loops read.
 const promptsDir = ".ralph/prompts"
 
-// promptsScript replaces the prompts of a sandbox; its input is a tar archive, unless its argument is empty.
-const promptsScript = `rm -rf ` + promptsDir + `; [ -z "$1" ] || tar -x -f -`
+// promptFiles are the files there, and maxPrompt is how large one may be, in bytes.
+var promptFiles = []string{"plan.md", "build.md", "refused.md"}
 
-// prompts returns the user's prompts as a tar archive, and its digest; nothing if there are none.
-func (r *Repo) prompts() (content []byte, digest string, err error) {
-	entries, err := os.ReadDir(filepath.Join(r.git.Root, filepath.FromSlash(promptsDir)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", nil
-	}
-	var paths []string
-	for _, e := range entries {
-		if e.Type().IsRegular() {
-			paths = append(paths, path.Join(promptsDir, e.Name()))
-		}
-	}
-	if err == nil && len(paths) > 0 {
-		var archive bytes.Buffer
-		err = r.archive(&archive, paths)
-		sum := sha256.Sum256(archive.Bytes())
-		content, digest = archive.Bytes(), hex.EncodeToString(sum[:])
-	}
+const maxPrompt = 1 << 20
+
+// promptsScript replaces the prompts of a sandbox. Its input is a tar archive, its arguments are what the archive
+// has, if anything, and the files.
+const promptsScript = `has=$1; shift; rm -f "$@"; [ -z "$has" ] || tar -x -f -`
+
+// prompts returns the user's prompts as a tar archive, and its digest; nothing if there are none. Tracked ones
+// come with commits. Links are not followed: the commits of an agent can bring some.
+func (r *Repo) prompts(ctx context.Context) (content []byte, digest string, err error) {
+	root, err := os.OpenRoot(r.git.Root)
 	if err != nil {
 		return nil, "", fmt.Errorf("reading your prompts: %w", err)
 	}
-	return content, digest, nil
+	defer func() { _ = root.Close() }()
+	for _, dir := range []string{".ralph", promptsDir} {
+		if info, err := root.Lstat(dir); err != nil || !info.IsDir() {
+			return nil, "", nil //nolint:nilerr // there are none
+		}
+	}
+	var paths []string
+	for _, name := range promptFiles {
+		info, err := root.Lstat(promptsDir + "/" + name)
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if info.Size() > maxPrompt {
+			return nil, "", hint.Wrap(fmt.Errorf("your prompt %s/%s is larger than 1 MiB", promptsDir, name), "shorten it, or move it away")
+		}
+		paths = append(paths, promptsDir+"/"+name)
+	}
+	if len(paths) == 0 {
+		return nil, "", nil
+	}
+	tracked, err := r.git.Output(ctx, nil, "ls-files", "-z", "--", promptsDir)
+	if err != nil || len(tracked) > 0 {
+		return nil, "", err
+	}
+	var archive bytes.Buffer
+	if err := r.archive(&archive, paths); err != nil {
+		return nil, "", fmt.Errorf("reading your prompts: %w", err)
+	}
+	sum := sha256.Sum256(archive.Bytes())
+	return archive.Bytes(), hex.EncodeToString(sum[:]), nil
 }
 
 // lacksPrompts reports whether the sandbox has not got the user's current prompts.
-func (r *Repo) lacksPrompts(st *state) bool {
-	_, digest, err := r.prompts()
+func (r *Repo) lacksPrompts(ctx context.Context, st *state) bool {
+	_, digest, err := r.prompts(ctx)
 	return err != nil || digest != st.Prompts
 }
 
 // sendPrompts copies the user's prompts to a sandbox that has other ones.
 func (r *Repo) sendPrompts(ctx context.Context, st *state, sh Shell) error {
-	content, digest, err := r.prompts()
+	content, digest, err := r.prompts(ctx)
 	if err != nil || digest == st.Prompts {
 		return err
 	}
-	if err := sh(ctx, promptsScript, []string{digest}, bytes.NewReader(content), io.Discard); err != nil {
+	args := []string{digest}
+	for _, name := range promptFiles {
+		args = append(args, promptsDir+"/"+name)
+	}
+	if err := sh(ctx, promptsScript, args, bytes.NewReader(content), io.Discard); err != nil {
 		return fmt.Errorf("copying your prompts to the sandbox %s: %w", r.name, err)
 	}
 	st.Prompts = digest

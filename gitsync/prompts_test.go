@@ -15,7 +15,8 @@ func TestPromptsAreCopied(t *testing.T) {
 	c.write(".ralph/.gitignore", "*\n")
 	c.write(".ralph/tasks.db", "not copied\n")
 	c.write(".ralph/prompts/build.md", "Build it.\n")
-	assert.NilError(t, os.Symlink("/etc/passwd", filepath.Join(c.root, ".ralph", "prompts", "link.md")))
+	c.write(".ralph/prompts/other.md", "not a prompt\n")
+	assert.NilError(t, os.Symlink("/etc/passwd", filepath.Join(c.root, ".ralph", "prompts", "plan.md")))
 	c.push()
 	assert.Equal(t, c.inSandbox("cat .ralph/prompts/*; find .ralph -type f"), "Build it.\n.ralph/prompts/build.md")
 	c.fetch()
@@ -29,10 +30,44 @@ func TestPromptsAreCopied(t *testing.T) {
 	assert.Assert(t, unchanged())
 	c.write(".ralph/prompts/build.md", "Build it well.\n")
 	assert.Assert(t, !unchanged())
+	c.inSandbox("echo mine >.ralph/prompts/agents.md")
 	c.push()
-	assert.Equal(t, c.inSandbox("cat .ralph/prompts/build.md"), "Build it well.")
+	assert.Equal(t, c.inSandbox("cat .ralph/prompts/build.md .ralph/prompts/agents.md"), "Build it well.\nmine")
 
 	assert.NilError(t, os.RemoveAll(filepath.Join(c.root, ".ralph", "prompts")))
 	c.push()
-	assert.Equal(t, c.inSandbox("ls .ralph"), "")
+	assert.Equal(t, c.inSandbox("ls .ralph/prompts"), "agents.md")
+}
+
+// A link in the place of the prompts would show an agent what the user has not sent.
+func TestPromptsBehindLinksAreNotCopied(t *testing.T) {
+	t.Parallel()
+	for _, link := range []string{".ralph", ".ralph/prompts"} {
+		for _, target := range []string{".", "secret", ".git", "/etc"} {
+			c := newRepo(t).fillSandbox()
+			for _, dir := range []string{"secret/", "secret/prompts/", ".git/", ""} {
+				c.write(dir+"build.md", "swordfish\n")
+			}
+			c.write(".git/info/exclude", "*\n")
+			assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join(c.root, link)), 0o755))
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(c.root, target)
+			}
+			assert.NilError(t, os.Symlink(target, filepath.Join(c.root, link)))
+			c.push()
+			assert.Equal(t, c.inSandbox("grep -rl swordfish . || :"), "", "%s to %s", link, target)
+		}
+	}
+}
+
+// Tracked prompts come with commits: an edit of the user's is not committed by an agent.
+func TestTrackedPromptsAreNotCopied(t *testing.T) {
+	t.Parallel()
+	c := newRepo(t).fillSandbox()
+	c.write(".ralph/prompts/build.md", "Build it.\n")
+	c.git("add", "-f", ".ralph")
+	c.git("commit", "-qm", "prompts")
+	c.write(".ralph/prompts/build.md", "Not committed.\n")
+	c.push()
+	assert.Equal(t, c.inSandbox("cat .ralph/prompts/build.md; git status --porcelain"), "Build it.")
 }

@@ -85,7 +85,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		return Result{}, false, err
 	}
 	defer unlock()
-	if !st.unchanged() || r.changes || r.lacksIncluded(&st) || r.lacksPrompts(&st) {
+	if !st.unchanged() || r.changes || r.lacksIncluded(&st) || r.lacksPrompts(ctx, &st) {
 		return Result{}, false, nil
 	}
 	branch, err := r.git.Branch(ctx)
@@ -226,7 +226,7 @@ func (r *Repo) completePush(ctx context.Context, st *state, l listing.Listing) e
 			}
 			st.Synced = oid
 		}
-		st.Tips[ref], st.Pushed[ref] = oid, oid
+		st.Tips[ref], st.Pushed[ref], st.Listed = oid, oid, ""
 	}
 	st.Pushing = nil
 	return r.save(*st)
