@@ -27,7 +27,7 @@ func (r *Repo) WithProgress(progress Progress) *Repo {
 }
 
 // pushScript moves the sandbox to where the user's repository is. Its arguments are the
-// user's branch, the commits that the sandbox's index and the branch have to be at, and
+// user's branch, the commits that the sandbox's index, if it is not HEAD, and the branch have to be at, and
 // the commit that the branch is at. Its input are the updates of other refs, an
 // empty line and, if its fifth argument is not empty, a pack. With a sixth one, files are
 // skipped in commits. The branch moves last: a push that was interrupted is repeated. What
@@ -38,10 +38,11 @@ updates=$(while IFS= read -r line && [ -n "$line" ]; do printf '%s\n' "$line"; d
 printf '%s\n' "$updates" | sed '/^$/d' | git update-ref --stdin || :
 [ -z "$6" ] || git ls-files -v | sed -n 's/^S //p' | git update-index --no-skip-worktree --stdin
 if [ -z "$3" ]; then git read-tree --empty
-elif [ -z "$2" ]; then git read-tree --reset -u "$3"
 else
+	from=$2
+	[ -n "$from" ] || from=$(git rev-parse -q --verify HEAD) || from=$(git hash-object -t tree /dev/null)
 	git update-index -q --refresh || : # read-tree takes a file with another time for a changed one
-	git read-tree -m -u "$2" "$3" 2>/dev/null || {
+	git read-tree -m -u "$from" "$3" 2>/dev/null || {
 		` + stashCommand + `
 		git read-tree --reset -u "$3"
 	}

@@ -39,6 +39,8 @@ type Conflict struct {
 	Detail string // depends on the kind
 	Filter string // of the user, for content that it should have encoded
 	Merged string // a ref of a merge of both sides; empty for none
+	// Switched says that the branch is not checked out here.
+	Switched bool
 	// Ignored and Repository say what is in the way, which git does not stash.
 	Ignored, Repository bool
 }
@@ -53,7 +55,7 @@ func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit str
 	}
 	if path != "" {
 		c = &Conflict{Kind: hasSubmodule, Detail: path}
-	} else if raw, err := r.unencoded(ctx, commit); err != nil {
+	} else if raw, err := r.unencoded(ctx, tip, commit); err != nil {
 		return nil, err
 	} else if raw != nil {
 		c = &Conflict{Kind: unencoded, Detail: raw.Path, Filter: raw.Filter}
@@ -61,7 +63,11 @@ func (r *Repo) explain(ctx context.Context, c *Conflict, branch, tip, commit str
 	if c == nil {
 		return nil, nil
 	}
-	c.Branch, c.Ref = branch, r.Prefix()+"/"+branch
+	now, err := r.git.Branch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.Branch, c.Ref, c.Switched = branch, r.Prefix()+"/"+branch, now != branch
 	if c.Kind == hasSubmodule {
 		c.Ref = r.Prefix() + "/" + refname.Submodule + branch
 	}
@@ -122,6 +128,18 @@ func (c *Conflict) reset(a *advice, ref string) string {
 
 // advice is the only source of hints with git commands for commits of a sandbox.
 func (c *Conflict) advice() *advice {
+	a := c.adviceHere()
+	if c.Switched && (c.Kind == diverged || c.Kind == movedBack || c.Kind == rewritten) {
+		todo, commands := a.todo, a.commands
+		a.commands = nil
+		a.todo = fmt.Sprintf("change to it with %s, then %s", a.git("switch", c.Branch), todo)
+		a.commands = append(a.commands, commands...)
+	}
+	return a
+}
+
+// adviceHere is advice for a branch that is checked out.
+func (c *Conflict) adviceHere() *advice {
 	a := &advice{}
 	switch c.Kind {
 	case movedBack:

@@ -63,6 +63,11 @@ func (r *Repo) editIndex(ctx context.Context, st *state, changes []hostgit.Chang
 	branch, err := r.git.Branch(ctx)
 	if err == nil && branch == st.Branch {
 		conflict, undo, err = r.checkOut(ctx, edit, changes, st.Pending.From, st.Pending.To)
+	} else if err == nil {
+		var now snapshot
+		if now, err = r.snapshot(ctx, st.Branch); now.elsewhere {
+			conflict = &Conflict{Kind: checkedOutElsewhere}
+		}
 	}
 	if err != nil || conflict != nil {
 		return conflict, err

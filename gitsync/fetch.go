@@ -236,18 +236,15 @@ func (r *Repo) syncBranch(ctx context.Context, st *state, res *Result, user snap
 // canFastForward returns how many commits the user's branch lacks, or why it cannot be
 // fast-forwarded.
 func (r *Repo) canFastForward(ctx context.Context, st *state, commit string, user snapshot) (ahead int, conflict *Conflict, err error) {
-	if !user.checkedOut {
-		branch, err := r.git.Branch(ctx)
-		switch {
-		case err != nil:
-			return 0, nil, err
-		case user.tip == "" && user.base != "":
-			return 0, &Conflict{Kind: branchGone}, nil
-		case user.elsewhere, user.tip == "" && branch != st.Branch:
-			return 0, &Conflict{Kind: checkedOutElsewhere}, nil
-		}
-	}
-	if op := r.operation(); op != "" {
+	branch, err := r.git.Branch(ctx)
+	switch op := r.operation(); {
+	case err != nil:
+		return 0, nil, err
+	case user.tip == "" && user.base != "":
+		return 0, &Conflict{Kind: branchGone}, nil
+	case user.elsewhere:
+		return 0, &Conflict{Kind: checkedOutElsewhere}, nil
+	case op != "" && (branch == st.Branch || branch == ""): // on no branch, it may be a rebase of this one
 		return 0, &Conflict{Kind: operation, Detail: op}, nil
 	}
 	behind, ahead, err := r.count(ctx, user.tip, commit)

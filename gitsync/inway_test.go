@@ -74,6 +74,10 @@ func TestFastForwardOverUnluckyTrees(t *testing.T) {
 			user: "echo mine > sub/mine", agent: "git rm -q --cached sub; rm -rf sub; mkdir sub; echo x > sub/x", inTheWay: "sub",
 		},
 		{
+			name: "a directory in the place of a file that the user has untracked and ignored",
+			user: "mkdir -p .git/info; echo /a.txt > .git/info/exclude; git rm -q --cached a.txt; echo mine > a.txt", agent: "rm a.txt; mkdir a.txt; echo x > a.txt/x", inTheWay: "a.txt",
+		},
+		{
 			name: "a removed submodule", setUp: `git clone -q . ../sub; git -c protocol.file.allow=always submodule --quiet add "$PWD/../sub" sub; git commit -qm sub`,
 			user: "echo mine > sub/mine", agent: "git rm -q --cached sub; rm -rf sub",
 		},

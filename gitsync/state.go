@@ -75,7 +75,7 @@ type state struct {
 
 // setSynced records that both sides have the branch at a commit.
 func (st *state) setSynced(commit string) {
-	st.Synced = commit
+	st.Synced, st.Listed = commit, ""
 	if st.Pushed == nil {
 		st.Pushed = map[string]string{}
 	}

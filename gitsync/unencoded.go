@@ -12,8 +12,9 @@ import (
 
 // unencoded returns a file in a commit of the sandbox, or in one before it, whose content a
 // filter of the user should have encoded; nil for none. The sandbox has no filters. The commits
-// of the user's branches are the user's.
-func (r *Repo) unencoded(ctx context.Context, commit string) (_ *filters.Raw, err error) {
+// of the user's branches are the user's. The attributes of tip, the user's branch, count, too: commits
+// that take them away could be followed by some that restore them.
+func (r *Repo) unencoded(ctx context.Context, tip, commit string) (_ *filters.Raw, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("searching the sandbox's commits for content without a filter: %w", err)
@@ -35,9 +36,17 @@ func (r *Repo) unencoded(ctx context.Context, commit string) (_ *filters.Raw, er
 	if err != nil {
 		return nil, err
 	}
-	raw, err := filters.Find(ctx, r.git.Git, commit, changes, func(name string) bool { return slices.Contains(names, name) })
-	if err != nil || len(raw) == 0 {
-		return nil, err
+	for _, at := range []string{commit, tip} {
+		if at == "" {
+			continue
+		}
+		raw, err := filters.Find(ctx, r.git.Git, at, changes, func(name string) bool { return slices.Contains(names, name) })
+		if err != nil {
+			return nil, err
+		}
+		if len(raw) > 0 {
+			return &raw[0], nil
+		}
 	}
-	return &raw[0], nil
+	return nil, nil
 }

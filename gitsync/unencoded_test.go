@@ -122,6 +122,15 @@ func TestUnencodedContentByInfoAttributes(t *testing.T) {
 	assert.Equal(t, w.fetch().Conflict.Kind, unencoded)
 }
 
+// Commits without the attributes, which later ones restore, do not bring it either.
+func TestUnencodedContentInTwoFetches(t *testing.T) {
+	t.Parallel()
+	w := newFiltered(t, true)
+	w.sandboxGit("rm", "-q", ".gitattributes")
+	w.commitInside("new.bin", "raw\n")
+	assert.Equal(t, w.fetch().Conflict.Kind, unencoded)
+}
+
 // Once the commits are as the user's git would have made them, the branch follows.
 func TestUnencodedContentIsRemovedInTheSandbox(t *testing.T) {
 	t.Parallel()
@@ -143,7 +152,7 @@ func TestNoFilterCostsNothing(t *testing.T) {
 	t.Parallel()
 	w := newFiltered(t, false)
 	w.commitInside("new.bin", "raw\n")
-	raw, err := w.repo.unencoded(t.Context(), "no such commit")
+	raw, err := w.repo.unencoded(t.Context(), "", "no such commit")
 	assert.NilError(t, err)
 	assert.Assert(t, raw == nil)
 	assert.Equal(t, w.fetch().Commits, 1)

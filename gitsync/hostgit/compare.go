@@ -24,11 +24,11 @@ type Obstacle struct {
 // of the others and not tracked; nil for nothing. [git read-tree] refuses to overwrite what is
 // tracked and changed, but removes ignored files, and writes into other repositories.
 func (g Git) Compare(index []Entry, changes []Change, format int) (written []Change, obstacle *Obstacle) {
-	c := comparison{g: g, removed: map[string]bool{}, renamed: map[string]string{}, repositories: map[string]bool{}}
+	c := comparison{g: g, removed: map[string]string{}, renamed: map[string]string{}, repositories: map[string]bool{}}
 	c.tracked, c.dirs = byPath(index)
 	for _, ch := range changes {
 		if ch.Deleted() {
-			c.removed[ch.Path] = true
+			c.removed[ch.Path] = ch.OldID
 			c.renamed[strings.ToLower(ch.Path)] = ch.Path
 		}
 	}
@@ -74,9 +74,15 @@ type comparison struct {
 	g            Git
 	tracked      map[string]Entry
 	dirs         map[string]bool   // with tracked files
-	removed      map[string]bool   // by the changes
+	removed      map[string]string // by the changes, and what they were
 	renamed      map[string]string // those by their name in lower case
 	repositories map[string]bool   // directories that were looked at
+}
+
+// isRemoved reports whether the changes remove a tracked file. One that the user has untracked is the user's.
+func (c comparison) isRemoved(name string) bool {
+	was, removed := c.removed[name]
+	return removed && c.tracked[name].OID == was
 }
 
 func (c comparison) lstat(name string) (fs.FileInfo, error) {
@@ -95,7 +101,7 @@ func (c comparison) onTheWay(name string) (_ *Obstacle, free bool) {
 		switch {
 		case err != nil:
 			return nil, true
-		case !info.IsDir() && (c.removed[at] || c.isRenamed(at, info)):
+		case !info.IsDir() && (c.isRemoved(at) || c.isRenamed(at, info)):
 			return nil, true // unless it has changed, see read-tree
 		case !info.IsDir():
 			return &Obstacle{Path: at}, false
@@ -131,7 +137,7 @@ func (c comparison) below(dir string) (obstacle *Obstacle) {
 			obstacle = &Obstacle{Path: dir}
 		case e.IsDir() && !c.dirs[name] && c.isRepository(name):
 			obstacle = &Obstacle{Path: name, Repository: true}
-		case !e.IsDir() && !c.removed[name]:
+		case !e.IsDir() && !c.isRemoved(name):
 			obstacle = &Obstacle{Path: name}
 		default:
 			return nil
@@ -144,7 +150,7 @@ func (c comparison) below(dir string) (obstacle *Obstacle) {
 // isRenamed reports whether a file is one that the changes remove under a name in another case.
 func (c comparison) isRenamed(name string, info fs.FileInfo) bool {
 	old := c.renamed[strings.ToLower(name)]
-	if old == "" || c.g.Known.Last("core", "ignorecase") != "true" {
+	if old == "" || !c.isRemoved(old) || c.g.Known.Last("core", "ignorecase") != "true" {
 		return false
 	}
 	was, err := c.lstat(old)
