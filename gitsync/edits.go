@@ -42,7 +42,8 @@ git -c user.name=ralph -c user.email=ralph@localhost commit-tree -p "$base" -m '
 `
 
 // countEditsScript counts the files that have edits.
-const countEditsScript = plainGit + `git status --porcelain --untracked-files=all --ignore-submodules=all | wc -l
+const countEditsScript = plainGit + `edits=$(git status --porcelain --untracked-files=all --ignore-submodules=all) || exit
+printf '%s' "$edits" | grep -c . || :
 `
 
 // CountEdits returns how many files of a clone have edits.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -44,28 +45,24 @@ func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo
 	return g.Repo, edits, heldHint(sb, err)
 }
 
-// CountEdits counts, beside a fetch, what a command has left uncommitted in a clone: the user's files do not
-// have it. report waits for the number, and reports it.
-func (g *Git) CountEdits(ctx context.Context, sb lifecycle.Sandbox) (report func()) {
+// countTimeout bounds counting edits, which an agent can block.
+const countTimeout = 10 * time.Second
+
+// ReportEdits reports how much a command has left uncommitted in a clone: the user's files do not
+// have it.
+func (g *Git) ReportEdits(ctx context.Context, sb lifecycle.Sandbox) {
 	if g == nil {
-		return func() {}
+		return
 	}
-	var n int
-	var err error
-	counted := make(chan struct{})
-	go func() {
-		defer close(counted)
-		n, err = g.Repo.CountEdits(ctx, Shell(g.Driver, sb))
-	}()
-	return func() {
-		<-counted
-		switch {
-		case err != nil && ctx.Err() == nil:
-			g.Host.Warn(err)
-		case n > 0:
-			g.Host.Report(fmt.Sprintf("Changes in %s are not committed, and only in the sandbox\nHint: see them with %q, bring them into your worktree with %q",
-				host.Count(n, "file"), "docker ralph diff", "docker ralph apply"))
-		}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	n, err := g.Repo.CountEdits(ctx, Shell(g.Driver, sb))
+	switch {
+	case err != nil:
+		g.Host.Warn(err)
+	case n > 0:
+		g.Host.Report(fmt.Sprintf("Changes in %s are not committed, and only in the sandbox\nHint: see them with %q, bring them into your worktree with %q",
+			host.Count(n, "file"), "docker ralph diff", "docker ralph apply"))
 	}
 }
 
@@ -73,10 +70,15 @@ func (g *Git) CountEdits(ctx context.Context, sb lifecycle.Sandbox) (report func
 func ReportOnlyInside(ctx context.Context, h host.Host, l host.Located) {
 	g, err := openRunning(ctx, h, l)
 	if err != nil || g == nil || !l.Sandbox.Clone {
-		return // the fetch reports it
+		return // a stopped one is started later, and others have nothing of their own
 	}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
 	paths, err := g.Repo.OnlyInside(ctx, Shell(g.Driver, l.Sandbox))
-	if err == nil && len(paths) > 0 {
+	if err != nil {
+		h.Warn(err)
+	}
+	if len(paths) > 0 {
 		h.Report(fmt.Sprintf("Note: only the sandbox %s has %s, which git ignores, or which are repositories of their own", l.Sandbox.Name, host.Some(paths)))
 	}
 }

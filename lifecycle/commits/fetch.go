@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -47,9 +49,25 @@ func scanOf(h host.Host, l host.Located, wt gitrepo.Worktree) *Scan {
 	return i
 }
 
-// Fetched reports whether an existing repository has all commits of a container.
-func Fetched(h host.Host, sb lifecycle.Sandbox) bool {
-	return !sb.Private || sb.MainRoot != "" && !host.Missing(filepath.Join(sb.MainRoot, ".git")) && gitsync.AllFetched(h.StateDir, sb.Name)
+// Fetched reports whether an existing repository has all commits of a container whose worktree is missing, and
+// no other worktree with its branch, to which that may have been moved.
+func Fetched(ctx context.Context, h host.Host, sb lifecycle.Sandbox) bool {
+	if !sb.Private {
+		return true
+	}
+	if sb.MainRoot == "" || host.Missing(filepath.Join(sb.MainRoot, ".git")) || !gitsync.AllFetched(h.StateDir, sb.Name) {
+		return false
+	}
+	wt, err := worktreeOf(ctx, h, sb)
+	if err != nil {
+		return false
+	}
+	repo, err := worktrees.Open(wt)
+	if err != nil {
+		return false
+	}
+	trees, err := repo.List(ctx)
+	return err == nil && !slices.ContainsFunc(trees, func(t worktrees.Tree) bool { return t.Branch == sb.Scope.Branch && !t.Missing })
 }
 
 // worktreeOf returns the worktree of a sandbox or, if that does not exist, the main one of its

@@ -22,8 +22,9 @@ const (
 
 // follow fetches commits after each run of an agent in the worktree top, and regularly during
 // a long one, until stop is called. fetch gets a commit that is not amended any more, and returns
-// the last one. Results are reported at the end, because the agent uses the terminal.
-func (g *Git) follow(ctx context.Context, top string, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
+// the last one. A loop may amend what none of its runs has ended with. Results are reported at the end, because
+// the agent uses the terminal.
+func (g *Git) follow(ctx context.Context, top string, loop bool, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stopped := make(chan struct{}), make(chan struct{})
 	final, seen, synced := "", runlog.Runs(top), time.Now()
@@ -44,8 +45,10 @@ func (g *Git) follow(ctx context.Context, top string, fetch func(ctx context.Con
 				continue
 			}
 			res, tip, err := fetch(ctx, final)
-			final, seen, synced = tip, runs, time.Now() // what is there for so long is not amended
-			if err == nil {                             // the last fetch reports errors
+			if seen, synced = runs, time.Now(); !loop {
+				final = tip // what is there for so long is not amended
+			}
+			if err == nil { // the last fetch reports errors
 				g.add(res)
 			}
 		}

@@ -123,7 +123,7 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, loop string) (lea
 		return nil, err
 	}
 	finishing := loop == ""
-	return g.follow(ctx, sb.Root, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	return g.follow(ctx, sb.Root, loop != "", func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
 		if why := needsUser(res, err); why != nil && !finishing {
 			finishing = g.finishLoop(ctx, sb, loop, why)

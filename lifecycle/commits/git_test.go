@@ -47,7 +47,7 @@ func TestRunningFetchCompletes(t *testing.T) {
 	begun, free := make(chan struct{}), make(chan struct{})
 	var g Git
 	commit := strings.Repeat("a", 40)
-	stop := g.follow(t.Context(), top, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	stop := g.follow(t.Context(), top, true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		assert.Check(t, is.Equal(final, commit))
 		close(begun)
 		<-free

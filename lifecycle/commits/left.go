@@ -48,7 +48,7 @@ func FollowLeft(ctx context.Context, h host.Host, l host.Located) (stop func(end
 	if g == nil {
 		return func(bool) {}
 	}
-	end := g.follow(ctx, l.Sandbox.Root, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	end := g.follow(ctx, l.Sandbox.Root, true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		return g.tryLeft(ctx, l.Sandbox, g.aside, final)
 	})
 	return func(ended bool) {

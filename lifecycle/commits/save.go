@@ -164,8 +164,12 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	lost, err := fetchAll(ctx, h, driver, i, wt, sb)
-	if errors.Is(err, lifecycle.ErrNotPrepared) {
-		return nil
+	switch {
+	case errors.Is(err, lifecycle.ErrNotPrepared) && !sb.Clone && !gitsync.AllFetched(h.StateDir, sb.Name):
+		return hint.Wrap(fmt.Errorf("the sandbox %s, which an earlier version of docker-ralph made, has commits that were not fetched", sb.Name),
+			"fetch them with that version and %q, or %s", "docker ralph task list", DiscardHint(sb.Name))
+	case errors.Is(err, lifecycle.ErrNotPrepared):
+		return nil // the next container of that name has the same volumes
 	}
 	if err == nil {
 		err = lost // it stays in the volume, which goes

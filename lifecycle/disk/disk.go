@@ -156,7 +156,7 @@ func (inv *inventory) addSandboxes(ctx context.Context) {
 			switch {
 			case sb.State == lifecycle.Unknown:
 				item.Reason = "its state is unknown"
-			case !inv.discard && !commits.Fetched(inv.host, sb):
+			case !inv.discard && !commits.Fetched(ctx, inv.host, sb):
 				item.Reason = onlyCopy
 			default:
 				item.Reclaimable, item.Reason = true, doesNotExist(sb.Root)

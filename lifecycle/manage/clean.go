@@ -132,6 +132,9 @@ func (c *cleanup) choose(ctx context.Context) error {
 	case "1":
 		c.Force = true // no second question
 	case "2":
+		for _, l := range c.others {
+			commits.ReportOnlyInside(ctx, c.host, l)
+		}
 		c.All = true
 		c.selected, c.others = slices.Concat(c.selected, c.others), nil
 	default:
@@ -253,7 +256,13 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 	if err := checkIdle(ctx, l); err != nil {
 		return err
 	}
-	if err := commits.FetchFrom(ctx, h, l); err != nil {
+	err = commits.FetchFrom(ctx, h, l)
+	if err == nil && l.Sandbox.Clone && l.Sandbox.State != lifecycle.Running { // it was not named before
+		started := l
+		started.Sandbox.State = lifecycle.Running
+		commits.ReportOnlyInside(ctx, h, started)
+	}
+	if err != nil {
 		if !discard {
 			err = fmt.Errorf("keeping the sandbox %s: it may have the only copy of its commits: %w", l.Sandbox.Name, err)
 			return hint.Wrap(err, "%s", commits.DiscardHint(l.Sandbox.Name))

@@ -48,14 +48,10 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 	sb, err := res.Sandbox, res.Err
 	var unsaved, unmerged error
 	if err == nil && r.opts.Command != host.TaskCommand {
-		report := func() {}
-		if !host.IsLoop(r.opts.Command) && !r.spec.Ephemeral { // whose changes are saved
-			report = r.git.CountEdits(ctx, sb)
-		}
 		unsaved = fetch(ctx, h, r, sb)
 		unmerged = unmergedError(ctx, h, sb, unsaved)
-		if unsaved == nil {
-			report()
+		if unsaved == nil && !host.IsLoop(r.opts.Command) && !r.spec.Ephemeral { // whose changes are saved
+			r.git.ReportEdits(ctx, sb)
 		}
 		if res.Code != 0 && host.IsLoop(r.opts.Command) {
 			r.git.HintIgnored(ctx, sb)

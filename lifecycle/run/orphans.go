@@ -56,7 +56,7 @@ func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error
 // commits.
 func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox) error {
 	return removeIdle(ctx, h, d, sb, func() (bool, error) {
-		if commits.Fetched(h, sb) { // but for what is not committed, and the backlog
+		if commits.Fetched(ctx, h, sb) { // but for what is not committed, and the backlog
 			at := host.Located{Sandbox: sb, Backend: host.Backend{Kind: config.DriverContainer, Driver: d}}
 			return true, commits.FetchFrom(ctx, h, at)
 		}
