@@ -266,14 +266,16 @@ func TestRenamedBranchOfACloneKeepsItsBacklog(t *testing.T) {
 // A check that needs a file which git ignores fails in a clone, and the file is named.
 func TestFailedCheckNamesTheIgnoredFile(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
+		w.write(t, filepath.Join(w.repo, "check.sh"), "cat .env.test\n")
+		w.git(t, "add", "check.sh")
 		w.ignore(t, ".env.test")
 		w.write(t, filepath.Join(w.repo, ".env.test"), "key\n")
-		w.configureUser(t, "[checks]\ncommands = [\"cat .env.test\"]\n")
+		w.configureUser(t, "[checks]\ncommands = [\"sh check.sh\"]\n")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a >a.txt"}})
 		res := w.ralph(t, "build", "-n", "1")
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, "Hint: the sandbox does not have what git ignores: .env.test; add it to workspace.include"))
-		w.configureUser(t, "[checks]\ncommands = [\"cat .env.test\"]\n[workspace]\ninclude = [\".env.test\"]\n")
+		w.configureUser(t, "[checks]\ncommands = [\"sh check.sh\"]\n[workspace]\ninclude = [\".env.test\"]\n")
 		w.ok(t, "build", "-n", "1")
 	})
 }

@@ -84,8 +84,8 @@ func (r *Repo) NamedIgnored(ctx context.Context, text string) ([]string, error) 
 			named = append(named, path)
 		}
 	}
-	if len(named) == 0 {
-		return nil, nil
+	if len(named) == 0 || len(r.include) == 0 {
+		return named, nil
 	}
 	included, err := r.ignored(ctx, r.include)
 	return slices.DeleteFunc(named, func(path string) bool { return slices.Contains(included, path) }), err

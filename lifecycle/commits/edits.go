@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -83,8 +84,11 @@ func ReportOnlyInside(ctx context.Context, h host.Host, l host.Located) {
 	}
 }
 
-// HintIgnored hints at ignored files of the worktree that the reasons of a loop's failed runs name: a clone does
-// not have them.
+// maxChecked is how much of the output of a run's checks is searched, in bytes.
+const maxChecked = 16 << 10
+
+// HintIgnored hints at ignored files of the worktree that failed checks of a loop name: a clone does not have
+// them.
 func (g *Git) HintIgnored(ctx context.Context, sb lifecycle.Sandbox) {
 	if g == nil {
 		return
@@ -94,12 +98,21 @@ func (g *Git) HintIgnored(ctx context.Context, sb lifecycle.Sandbox) {
 		return // there is no loop
 	}
 	defer log.Close()
-	var reasons strings.Builder
+	var said strings.Builder
 	for _, run := range log.Iterations() {
-		reasons.WriteString(run.Reason + "\n")
+		if slices.ContainsFunc(run.Checks, func(c runlog.Check) bool { return c.Failure != "" }) {
+			_, err := log.CopyRun(&said, runlog.Checked, run.N, log.Last(runlog.Checked, run.N, 0, maxChecked))
+			if err != nil {
+				g.Host.Warn(err)
+			}
+			said.WriteString("\n" + run.Reason + "\n")
+		}
 	}
-	named, err := g.Repo.NamedIgnored(ctx, reasons.String())
-	if err == nil && len(named) > 0 {
+	named, err := g.Repo.NamedIgnored(ctx, said.String())
+	if err != nil {
+		g.Host.Warn(err)
+	}
+	if len(named) > 0 {
 		g.Host.Report(fmt.Sprintf("Hint: the sandbox does not have what git ignores: %s; add it to workspace.include, or make it with workspace.setup", host.Some(named)))
 	}
 }

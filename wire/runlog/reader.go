@@ -19,8 +19,9 @@ type Kind string
 
 // Kinds of output.
 const (
-	Rendered Kind = ".log"   // as displayed
-	Raw      Kind = ".jsonl" // as printed by the agent
+	Rendered Kind = ".log"        // as displayed
+	Raw      Kind = ".jsonl"      // as printed by the agent
+	Checked  Kind = ".checks.log" // by its checks
 )
 
 // Reader reads the log of a loop on the host. Agents can write there, so it follows
