@@ -124,8 +124,7 @@ func (b *bench) proxyMemory() error {
 
 // removal is a command that removes a sandbox with its proxy and networks.
 func removal(name string) []string {
-	return []string{"sh", "-c", "docker rm -fv " + name + " $(docker ps -aq --filter label=io.github.docker-ralph.sandbox=" + name + "); " +
-		"docker volume rm ralph-git-" + name + " ralph-clone-" + name + "; docker network ls -q --filter label=io.github.docker-ralph.sandbox=" + name + " | xargs -r docker network rm"}
+	return []string{"sh", "-c", "docker ralph clean --force --discard-commits " + name + " >/dev/null 2>&1 || :"}
 }
 
 // mebibytes reads a size as docker writes it.
