@@ -42,20 +42,22 @@ func TestPromptsAreCopied(t *testing.T) {
 // A link in the place of the prompts would show an agent what the user has not sent.
 func TestPromptsBehindLinksAreNotCopied(t *testing.T) {
 	t.Parallel()
-	for _, link := range []string{".ralph", ".ralph/prompts"} {
-		for _, target := range []string{".", "secret", ".git", "/etc"} {
+	for link, targets := range map[string][]string{
+		".ralph":                  {"secret", ".git", "/etc"},
+		".ralph/prompts":          {"..", "../secret", "../.git", "/etc"},
+		".ralph/prompts/build.md": {"../../secret/build.md", "../../.git/build.md", "/etc/passwd"},
+	} {
+		for _, target := range targets {
 			c := newRepo(t).fillSandbox()
-			for _, dir := range []string{"secret/", "secret/prompts/", ".git/", ""} {
+			for _, dir := range []string{"secret/", "secret/prompts/", ".git/", ".git/prompts/", ""} {
 				c.write(dir+"build.md", "swordfish\n")
 			}
 			c.write(".git/info/exclude", "*\n")
-			assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join(c.root, link)), 0o755))
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(c.root, target)
-			}
-			assert.NilError(t, os.Symlink(target, filepath.Join(c.root, link)))
+			at := filepath.Join(c.root, filepath.FromSlash(link))
+			assert.NilError(t, os.MkdirAll(filepath.Dir(at), 0o755))
+			assert.NilError(t, os.Symlink(target, at))
 			c.push()
-			assert.Equal(t, c.inSandbox("grep -rl swordfish . || :"), "", "%s to %s", link, target)
+			assert.Equal(t, c.inSandbox("grep -rl swordfish . || :; [ ! -e .ralph/prompts ] || echo copied"), "", "%s to %s", link, target)
 		}
 	}
 }
