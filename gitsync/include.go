@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
 // Including returns the repository of a clone that gets, once, the ignored files of the worktree that
@@ -67,16 +68,24 @@ func (r *Repo) ignored(ctx context.Context, patterns []string) ([]string, error)
 	}), err
 }
 
-// NamedIgnored returns the ignored files and directories of the worktree that a text names, and that a clone
-// does not get.
+// absent matches a line that says that something is not there.
+var absent = lazyregexp.New(`(?i)no such file|not found|cannot find|can't find|does not exist|doesn't exist|missing|ENOENT`)
+
+// NamedIgnored returns the ignored files and directories of the worktree that a clone does not get, and that a
+// text names in a line that says that something is missing: "build" is also what a program does.
 func (r *Repo) NamedIgnored(ctx context.Context, text string) ([]string, error) {
 	out, err := r.git.InWorktree(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 	if err != nil {
 		return nil, fmt.Errorf("listing ignored files in %s: %w", r.git.Root, err)
 	}
 	words := map[string]bool{}
-	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t\r\n'\"`:;,()[]{}<>=/", c) }) {
-		words[word] = true
+	for line := range strings.Lines(text) {
+		if !absent().MatchString(line) {
+			continue
+		}
+		for _, word := range strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(" \t\r\n'\"`:;,()[]{}<>=/", c) }) {
+			words[word] = true
+		}
 	}
 	var named []string
 	for path := range strings.SplitSeq(string(out), "\x00") {

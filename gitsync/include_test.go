@@ -71,13 +71,14 @@ func TestNamedIgnoredFiles(t *testing.T) {
 	w.write("web/node_modules/a/b.js", "x\n")
 	w.repo = w.repo.Including([]string{".env.local"}, nil)
 	for text, want := range map[string][]string{
-		"":                                         nil,
-		"open .env: no such file or directory":     nil,
-		"b.js, a, web":                             nil,
-		"open /src/.env.test: no such file":        {".env.test"},
-		"cannot find '.env.local'":                 nil,
-		"ls: web/node_modules; (certs/ca.pem)":     {"certs/ca.pem", "web/node_modules/"},
-		"check \"make test\" failed: .env.testing": nil,
+		"":                                           nil,
+		"open .env: no such file or directory":       nil,
+		"b.js, a, web":                               nil,
+		"open /src/.env.test: no such file":          {".env.test"},
+		"error in .env.test\nls: x: not found":       nil,
+		"cannot find '.env.local'":                   nil,
+		"web/node_modules: Not Found (certs/ca.pem)": {"certs/ca.pem", "web/node_modules/"},
+		"check \"make test\" failed: .env.testing":   nil,
 	} {
 		named, err := w.repo.NamedIgnored(t.Context(), text)
 		assert.NilError(t, err)
