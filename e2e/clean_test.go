@@ -299,6 +299,9 @@ func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		done, half, open := w.linkedWorktree(t, "done"), w.linkedWorktree(t, "half"), w.linkedWorktree(t, "open")
+		moved := w.linkedWorktree(t, "moved")
+		moved.ok(t, "shell", "--", "true")
+		w.git(t, "worktree", "move", moved.repo, moved.repo+"-away")
 		open.setenv("RALPH_WORKSPACE", "live")
 		done.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		done.ralph(t, "build").expect(t, 0)
@@ -319,7 +322,7 @@ func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "its worktree "+done.repo+" does not exist"))
 		assert.Check(t, is.Contains(res.stderr, "its worktree "+open.repo+" does not exist"))
 		assert.Check(t, is.Contains(res.stderr, half.repo+" does not exist: it may have the only copy of its commits"))
-		assert.DeepEqual(t, w.branches(t), map[string]bool{"main": true, "half": true})
+		assert.DeepEqual(t, w.branches(t), map[string]bool{"main": true, "half": true, "moved": true})
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add a")
 	})
 }
