@@ -68,12 +68,17 @@ dist: cross ## build the files of a release in dist/
 
 ##@ Check
 .PHONY: test
-test: build ## run all tests on a real engine, started for them
+test: build-here ## run all tests on a real engine, started for them
 	@scripts/test.sh
 
 .PHONY: test-all
-test-all: build ## run them on both engines, with all drivers and remote engines
+test-all: build-here ## run them on both engines, with all drivers and remote engines
 	@ENGINES=all scripts/test.sh
+
+# The engines of the tests run on this machine: they need no programs for another.
+.PHONY: build-here
+build-here:
+	@$(MAKE) build GUEST_ARCHS="$$($(GO) env GOARCH)"
 
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine
@@ -92,7 +97,7 @@ cover: ## measure how much of the product the tests cover, without end-to-end te
 	@$(GO) tool cover -func=coverage.out | tail -n 1
 
 .PHONY: bench
-bench: build ## measure speed, beside docker and sqlite3
+bench: build-here ## measure speed, beside docker and sqlite3
 	@scripts/bench.sh
 
 .PHONY: lint
@@ -103,13 +108,15 @@ lint-go:
 	$(AS_BUILT) $(GO) vet ./...
 	PATH="$$(dirname $(GO)):$$PATH" $(AS_BUILT) "$$(scripts/tools.sh golangci-lint)" run ./...
 
-# Type errors are what changes cause on other systems: go vet compiles the packages of the plugin, and links nothing.
-# The programs in the sandbox, and the tests, are for Linux.
+# Type errors are what changes cause on other systems: nothing is compiled to find them. The programs in the sandbox,
+# and the tests, are for Linux.
 .PHONY: vet-others
-vet-others: guests ## go vet of the plugin for darwin and windows
+vet-others: ## check the types of the plugin for darwin and windows
+	@$(AS_BUILT) $(GO) build -o bin/typecheck ./scripts/typecheck
 	@for os in darwin windows; do \
-		scripts/waiting.sh "vetting the plugin for $$os" \
-			env CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath" GOOS=$$os $(GO) vet ./cmd/docker-ralph; \
+		export CGO_ENABLED=0 GOOS=$$os; \
+		scripts/waiting.sh "checking types for $$os" \
+			bin/typecheck $$($(GO) list -deps ./cmd/docker-ralph | grep ^github.com/docker-ralph/); \
 	done
 
 .PHONY: lint-shell
@@ -122,11 +129,11 @@ fmt: ## format Go code the way lint wants it
 
 .PHONY: docs
 docs: ## generate docs/reference
-	$(GO) run ./docs/generate
+	$(AS_BUILT) $(GO) run ./docs/generate
 
 .PHONY: docs-check
 docs-check: ## fail if docs/reference is not what "make docs" writes
-	$(GO) run ./docs/generate --check
+	$(AS_BUILT) $(GO) run ./docs/generate --check
 
 ##@ Other
 .PHONY: clean

@@ -16,6 +16,7 @@ tidy() {
 	"${docker[@]}" images --format '{{.Repository}}:{{.Tag}}' | grep -v ':<none>$' | grep -vE "$KEPT_IMAGES" |
 		xargs --no-run-if-empty "${docker[@]}" rmi --force >/dev/null 2>&1 || true
 	"${docker[@]}" image prune --force >/dev/null
-	said=$("${docker[@]}" builder prune --all --force --filter until=1h 2>&1) || die "$1: $said"
+	# All of it: after an engine was killed, Docker 20.10's cache refers to layers that do not exist.
+	said=$("${docker[@]}" builder prune --all --force 2>&1) || die "$1: $said"
 	say "$1: tidied"
 }
