@@ -49,10 +49,9 @@ func anthropicRequests(base string) []string {
 	return []string{"POST " + base + "/messages", "POST " + base + "/messages/count_tokens", "GET " + base + "/models", "GET " + base + "/models/*"}
 }
 
-// openAIRequests are the requests to OpenAI and compatible APIs that agents need. GET /responses opens a
-// WebSocket.
+// openAIRequests are the requests to OpenAI and compatible APIs that agents need.
 func openAIRequests() []string {
-	return []string{"POST /responses", "GET /responses", "POST /responses/compact", "POST /chat/completions", "GET /models", "GET /models/*"}
+	return []string{"POST /responses", "POST /responses/compact", "POST /chat/completions", "GET /models", "GET /models/*"}
 }
 
 func openAI(keys ...key) provider {

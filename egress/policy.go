@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Mode is the kind of a policy. The zero Mode allows nothing.
@@ -67,9 +68,15 @@ type Verdict struct {
 	Own bool
 }
 
+// whyLocal is the reason of a refusal that no rule ends.
+const whyLocal = "the sandbox itself, which is reached without the proxy: see NO_PROXY"
+
 // Decide says whether a host may be reached at a port. What its name leads to
 // is for Guard to check.
 func (p Policy) Decide(host string, port uint16) Verdict {
+	if IsLocal(host) {
+		return Verdict{Host: strings.TrimSuffix(strings.ToLower(host), "."), Port: port, Why: whyLocal}
+	}
 	name, err := Normalise(host)
 	if err != nil {
 		return p.decideAddress(host, port, err)

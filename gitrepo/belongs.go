@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/budget"
 )
 
 // checkRoot checks that a directory and its repository belong together. With a .git file or
@@ -37,7 +38,7 @@ func checkRoot(dir string, w Worktree) error {
 // worktrees/<id>/gitdir).
 func checkLinked(dotGit string, w Worktree) error {
 	if sameFile(filepath.Dir(w.GitDir), filepath.Join(w.CommonDir, "worktrees")) {
-		back, err := os.ReadFile(filepath.Join(w.GitDir, "gitdir"))
+		back, err := budget.ReadFile(filepath.Join(w.GitDir, "gitdir"), maxPointer)
 		if err != nil {
 			return fmt.Errorf("reading the repository: %w", err)
 		}
@@ -59,7 +60,7 @@ func leadsTo(root, gitDir string) bool {
 	if info, err := os.Stat(dotGit); err != nil || !info.Mode().IsRegular() {
 		return false
 	}
-	content, err := os.ReadFile(dotGit)
+	content, err := budget.ReadFile(dotGit, maxPointer)
 	if err != nil {
 		return false
 	}
@@ -113,7 +114,7 @@ func gitDirIn(dir string) string {
 		return ""
 	case info.IsDir():
 	case info.Mode().IsRegular(): // a named pipe would block
-		content, err := os.ReadFile(dotGit)
+		content, err := budget.ReadFile(dotGit, maxPointer)
 		target, found := strings.CutPrefix(string(content), "gitdir: ")
 		if err != nil || !found {
 			return ""
@@ -131,7 +132,7 @@ func gitDirIn(dir string) string {
 // belongsTo reports whether the repository is within the git directory of another one, like
 // those of its submodules and linked worktrees. An agent cannot write there.
 func (w Worktree) belongsTo(gitDir string) bool {
-	if content, err := os.ReadFile(filepath.Join(gitDir, "commondir")); err == nil { // of a linked work tree
+	if content, err := budget.ReadFile(filepath.Join(gitDir, "commondir"), maxPointer); err == nil { // of a linked work tree
 		gitDir = realPath(resolve(gitDir, string(content)))
 	}
 	rel, err := filepath.Rel(gitDir, w.CommonDir)

@@ -1,7 +1,7 @@
 package gitrepo
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/budget"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -30,10 +31,10 @@ type Git struct {
 	Known Config
 	// Config are further settings, each NAME=VALUE.
 	Config []string
-	// Protocols are those of a fetch, separated by colons; empty for none.
-	Protocols string
 	// Prepare changes a process before it starts; nil changes nothing.
 	Prepare func(*exec.Cmd)
+
+	limit int // of the output, in bytes; 0 for maxOutput
 }
 
 // NewGit finds the git program. It inherits the caller's configuration.
@@ -48,16 +49,31 @@ func NewGit(dir string) (Git, error) {
 	return Git{Program: program, Dir: dir, Environ: Environ(os.Environ())}, nil
 }
 
+// Budgets in bytes: an agent may have made the repository.
+const (
+	maxOutput   = 256 << 20 // of git's output
+	maxMessages = 1 << 20   // of git's messages, which quote it
+	maxPointer  = 64 << 10  // of a file with a path, such as .git of a linked worktree
+)
+
 // Run returns git's output. If a busy machine has not read it in time after git's end, git is
 // run once more.
 func (g Git) Run(ctx context.Context, args ...string) (string, error) {
-	var out bytes.Buffer
-	err := g.Stream(ctx, nil, &out, args...)
+	run := func() (*budget.Buffer, error) {
+		out := g.Buffer(args...)
+		err := g.Stream(ctx, nil, out, args...)
+		return out, cmp.Or(out.Err(), err)
+	}
+	out, err := run()
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		out.Reset()
-		err = g.Stream(ctx, nil, &out, args...)
+		out, err = run()
 	}
 	return out.String(), err
+}
+
+// Buffer returns a buffer for the output of a command, with a budget.
+func (g Git) Buffer(args ...string) *budget.Buffer {
+	return budget.New(cmp.Or(g.limit, maxOutput), "the output of git "+args[subcommand(args)])
 }
 
 // Stream runs git once, with its input and output. An exit code is a [*GitError].
@@ -71,8 +87,8 @@ func (g Git) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 	if g.Prepare != nil {
 		g.Prepare(cmd)
 	}
-	var stderr bytes.Buffer
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, &stderr
+	stderr := budget.NewHead(maxMessages)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	err = cmd.Run()
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()

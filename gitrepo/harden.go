@@ -40,9 +40,9 @@ func required(command string) []string {
 // command returns a git process that runs no program that the repository names: no hook, filter,
 // external diff, pager, file system monitor or signature check.
 //
-// It has no transport either, except for [Git.Protocols]. That also prevents the download of
-// missing objects in a partial clone, for which a repository can name a program; older versions
-// of git do not know GIT_NO_LAZY_FETCH. The variable GIT_ALLOW_PROTOCOL has precedence over
+// It has no transport either. That also prevents the download of missing objects in a partial
+// clone, for which a repository can name a program; older versions of git do not know
+// GIT_NO_LAZY_FETCH. The variable GIT_ALLOW_PROTOCOL has precedence over
 // protocol.NAME.allow of the repository.
 func (g Git) command(ctx context.Context, args []string) (*exec.Cmd, error) {
 	n := subcommand(args)
@@ -56,13 +56,9 @@ func (g Git) command(ctx context.Context, args []string) (*exec.Cmd, error) {
 	}
 	all = slices.Concat(all, args[:n+1], required(args[n]), args[n+1:])
 	cmd := exec.CommandContext(ctx, g.Program, all...)
-	protocols := g.Protocols
-	if protocols == "" {
-		protocols = noProtocol
-	}
 	cmd.Dir = g.Dir
 	cmd.Env = slices.Concat(g.Environ, overrides(g.Environ, named),
-		[]string{"GIT_ALLOW_PROTOCOL=" + protocols, "GIT_NO_LAZY_FETCH=1", "GIT_PROXY_COMMAND="})
+		[]string{"GIT_ALLOW_PROTOCOL=" + noProtocol, "GIT_NO_LAZY_FETCH=1", "GIT_PROXY_COMMAND="})
 	return cmd, nil
 }
 

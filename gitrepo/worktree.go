@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/budget"
 )
 
 // Errors for a directory without a scope. Their texts are part of the interface.
@@ -55,7 +56,7 @@ func LinkedWorktrees(commonDir string) (map[string]string, error) {
 	}
 	for _, e := range entries {
 		dir := filepath.Join(folder, e.Name())
-		if content, err := os.ReadFile(filepath.Join(dir, "gitdir")); err == nil { // or else it is being added or removed
+		if content, err := budget.ReadFile(filepath.Join(dir, "gitdir"), maxPointer); err == nil { // or else it is being added or removed
 			paths[dir] = filepath.Dir(resolve(dir, string(content)))
 		}
 	}

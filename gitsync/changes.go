@@ -94,7 +94,7 @@ func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell, res *Result
 			err = fmt.Errorf("sending uncommitted changes to the sandbox %s: %w", r.name, err)
 		}
 	}()
-	objects, err := os.MkdirTemp(filepath.Join(r.stateDir, "git"), r.name+".changes-")
+	objects, err := os.MkdirTemp(inGit(r.stateDir, r.name, ""), "changes-")
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -22,6 +25,28 @@ func (r *Repo) operation() string {
 	} {
 		if exists(r.git.GitDir, op[0]) {
 			return op[1]
+		}
+	}
+	return ""
+}
+
+// usedElsewhere returns the operation of another worktree that has started from a branch, and moves or checks
+// it out at its end; empty for none.
+func (r *Repo) usedElsewhere(branch string) string {
+	dirs, _ := filepath.Glob(filepath.Join(r.git.CommonDir, "worktrees", "*"))
+	for _, dir := range append(dirs, r.git.CommonDir) {
+		at, err := os.ReadFile(filepath.Join(dir, "gitdir"))
+		if dir == r.git.GitDir || err == nil && !exists(strings.TrimSpace(string(at))) { // it was removed
+			continue
+		}
+		for _, f := range [][3]string{
+			{"rebase-merge/head-name", "refs/heads/" + branch, "rebase"},
+			{"rebase-apply/head-name", "refs/heads/" + branch, "rebase"},
+			{"BISECT_START", branch, "bisect"},
+		} {
+			if name, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(f[0]))); err == nil && strings.TrimSpace(string(name)) == f[1] {
+				return f[2]
+			}
 		}
 	}
 	return ""

@@ -29,14 +29,12 @@ func (r *Repo) WithProgress(progress Progress) *Repo {
 // pushScript moves the sandbox to where the user's repository is. Its arguments are the
 // user's branch, the commits that the sandbox's index, if it is not HEAD, and the branch have to be at, and
 // the commit that the branch is at. Its input are the updates of other refs, an
-// empty line and, if its fifth argument is not empty, a pack. With a sixth one, files are
-// skipped in commits. The branch moves last: a push that was interrupted is repeated. What
-// the sandbox has not committed, and is in the way, becomes a stash.
+// empty line and, if its fifth argument is not empty, a pack. The branch moves last: a push that was
+// interrupted is repeated. What the sandbox has not committed, and is in the way, becomes a stash.
 const pushScript = plainGit + `set -e
 updates=$(while IFS= read -r line && [ -n "$line" ]; do printf '%s\n' "$line"; done)
 [ -z "$5" ] || git index-pack --stdin --fix-thin >/dev/null
 printf '%s\n' "$updates" | sed '/^$/d' | git update-ref --stdin || :
-[ -z "$6" ] || git ls-files -v | sed -n 's/^S //p' | git update-index --no-skip-worktree --stdin
 if [ -z "$3" ]; then git read-tree --empty
 else
 	from=$2
@@ -67,9 +65,6 @@ func (r *Repo) refillFiles(ctx context.Context, st *state, sh Shell) error {
 	if err := sh(ctx, checkoutScript, nil, nil, io.Discard); err != nil {
 		return fmt.Errorf("checking out the files of the sandbox %s: %w", r.name, err)
 	}
-	if err := r.skipFiltered(ctx, sh); err != nil {
-		return err
-	}
 	st.Emptied = false
 	return r.save(*st)
 }
@@ -98,6 +93,7 @@ func (r *Repo) SaveUncommitted(ctx context.Context, sh Shell) error {
 		return err
 	}
 	defer unlock()
+	sh = r.unblocked(sh)
 	if err := r.removeChanges(ctx, &st, sh); err != nil {
 		return err
 	}
@@ -109,18 +105,6 @@ func (r *Repo) SaveUncommitted(ctx context.Context, sh Shell) error {
 
 // sendPush moves the sandbox to where the user's repository is.
 func (r *Repo) sendPush(ctx context.Context, sh Shell, st *state, branch, index, tip, old, updates string) error {
-	config, err := r.git.Config(ctx)
-	if err != nil {
-		return err
-	}
-	filtered, err := r.git.Filtered(ctx, config)
-	if err != nil {
-		return err
-	}
-	skips := ""
-	if len(filtered) > 0 {
-		skips = "skip"
-	}
 	wanted := []string{tip}
 	for line := range strings.Lines(updates) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "update" {
@@ -133,7 +117,7 @@ func (r *Repo) sendPush(ctx context.Context, sh Shell, st *state, branch, index,
 	}
 	l := r.newRelay(ctx, objects.revs)
 	if objects, err = r.sendParts(ctx, sh, st, objects, wanted, l); err == nil {
-		err = r.sendOver(ctx, sh, pushScript, []string{branch, index, tip, old, objects.what(), skips}, updates, objects, l)
+		err = r.sendOver(ctx, sh, pushScript, []string{branch, index, tip, old, objects.what()}, updates, objects, l)
 	}
 	l.end(err)
 	return err

@@ -3,6 +3,7 @@ package gitsync
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
@@ -27,7 +28,11 @@ const (
 	unencoded
 	indexLocked
 	fileInTheWay
-	kinds // how many there are
+	operationElsewhere
+	kinds // how many a sync finds
+
+	// offBranch says that a run has made the commits elsewhere.
+	offBranch
 )
 
 // Conflict says that the user's branch was not fast-forwarded. The sandbox's commits are
@@ -87,7 +92,7 @@ func asError(c *Conflict, err error) error {
 
 // Transient reports whether the cause may be over at the next fetch.
 func (c *Conflict) Transient() bool {
-	return c.Kind == indexLocked || c.Kind == operation || c.Kind == fileInTheWay
+	return c.Kind == indexLocked || c.Kind == operation || c.Kind == operationElsewhere || c.Kind == fileInTheWay
 }
 
 // Diverged reports whether both sides have new commits, which only the user can merge.
@@ -98,6 +103,9 @@ func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule || c.Ki
 
 // Error says what happened, and where both sides are.
 func (c *Conflict) Error() string {
+	if c.Kind == offBranch {
+		return fmt.Sprintf("a run has committed outside of your branch %s: its commits are at %s", c.Branch, c.Ref)
+	}
 	return fmt.Sprintf("%s: your branch %s was not fast-forwarded, the sandbox's commits are at %s", c.advice().why, c.Branch, c.Ref)
 }
 
@@ -129,7 +137,7 @@ func (c *Conflict) reset(a *advice, ref string) string {
 // advice is the only source of hints with git commands for commits of a sandbox.
 func (c *Conflict) advice() *advice {
 	a := c.adviceHere()
-	if c.Switched && (c.Kind == diverged || c.Kind == movedBack || c.Kind == rewritten) {
+	if c.Switched && slices.Contains([]Kind{diverged, movedBack, rewritten, offBranch}, c.Kind) {
 		todo, commands := a.todo, a.commands
 		a.commands = nil
 		a.todo = fmt.Sprintf("change to it with %s, then %s", a.git("switch", c.Branch), todo)
@@ -158,6 +166,9 @@ func (c *Conflict) adviceHere() *advice {
 	case operation:
 		a.why = fmt.Sprintf("a %s is in progress in your working tree", c.Detail)
 		a.todo = "finish or abort it; the next command fast-forwards the branch"
+	case operationElsewhere:
+		a.why = fmt.Sprintf("your branch is in use by a %s in another worktree", c.Detail)
+		a.todo = "finish or abort it there; the next command fast-forwards the branch"
 	case hasSubmodule:
 		a.why = fmt.Sprintf("the sandbox's commits add or change the submodule %q, whose configuration can make git run programs", c.Detail)
 		a.todo = fmt.Sprintf("do not merge them or check them out: view them with %s; remove the submodule from all of them in \"docker ralph shell\", or leave them there and reopen their tasks with --recreate",
@@ -166,6 +177,11 @@ func (c *Conflict) adviceHere() *advice {
 		a.why = fmt.Sprintf("the sandbox's commits change %q, which your git encodes with the filter %q, but the sandbox cannot", c.Detail, c.Filter)
 		a.todo = fmt.Sprintf("view them with %s; leave that file out of all of them in \"docker ralph shell\", or leave them there and reopen their tasks with --recreate",
 			a.git("log", "--stat", c.Ref))
+	case offBranch:
+		a.todo = "merge them with " + a.git("merge", c.Ref)
+		if !strings.HasPrefix(c.Ref, "refs/heads/") { // else it is the user's
+			a.todo += ", or discard them with " + a.git("update-ref", "-d", c.Ref)
+		}
 	case indexLocked:
 		a.why = fmt.Sprintf("another git process holds %q", c.Detail)
 		a.todo = "run any command again; if no git process is running, remove that file"

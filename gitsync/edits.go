@@ -49,7 +49,7 @@ printf '%s' "$edits" | grep -c . || :
 // CountEdits returns how many files of a clone have edits.
 func (r *Repo) CountEdits(ctx context.Context, sh Shell) (n int, err error) {
 	var out limited
-	if err = sh(ctx, countEditsScript, nil, nil, &out); err == nil {
+	if err = r.unblocked(sh)(ctx, countEditsScript, nil, nil, &out); err == nil {
 		_, err = fmt.Sscan(out.String(), &n)
 	}
 	if err != nil {
@@ -66,6 +66,7 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 		return nil, err
 	}
 	defer unlock()
+	sh = r.unblocked(sh)
 	var out limited
 	if err := sh(ctx, editsScript, nil, nil, &out); err != nil {
 		return nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: %w", r.name, err)

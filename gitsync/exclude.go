@@ -2,7 +2,6 @@ package gitsync
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -55,5 +54,5 @@ func (r *Repo) exclude(ctx context.Context, st *state, sh Shell, paths []string,
 		return fmt.Errorf("excluding uncommitted changes from the commits of the sandbox %s: %w", r.name, err)
 	}
 	st.SkipWorktree = skip
-	return errors.Join(r.skipFiltered(ctx, sh), r.save(*st))
+	return r.save(*st)
 }

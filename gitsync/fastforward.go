@@ -65,8 +65,11 @@ func (r *Repo) editIndex(ctx context.Context, st *state, changes []hostgit.Chang
 		conflict, undo, err = r.checkOut(ctx, edit, changes, st.Pending.From, st.Pending.To)
 	} else if err == nil {
 		var now snapshot
-		if now, err = r.snapshot(ctx, st.Branch); now.elsewhere {
+		switch now, err = r.snapshot(ctx, st.Branch); {
+		case now.elsewhere:
 			conflict = &Conflict{Kind: checkedOutElsewhere}
+		case now.used != "":
+			conflict = &Conflict{Kind: operationElsewhere, Detail: now.used}
 		}
 	}
 	if err != nil || conflict != nil {

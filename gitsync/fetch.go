@@ -244,6 +244,8 @@ func (r *Repo) canFastForward(ctx context.Context, st *state, commit string, use
 		return 0, &Conflict{Kind: branchGone}, nil
 	case user.elsewhere:
 		return 0, &Conflict{Kind: checkedOutElsewhere}, nil
+	case user.used != "":
+		return 0, &Conflict{Kind: operationElsewhere, Detail: user.used}, nil
 	case op != "" && (branch == st.Branch || branch == ""): // on no branch, it may be a rebase of this one
 		return 0, &Conflict{Kind: operation, Detail: op}, nil
 	}

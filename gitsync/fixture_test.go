@@ -24,8 +24,8 @@ import (
 // templateDir has the fixtures that tests clone.
 var templateDir string
 
-// TestMain gives all tests one empty home directory: tests that change the environment
-// cannot run in parallel.
+// TestMain gives all tests one empty home directory, and keeps the system's configuration out, which may have
+// Git LFS: tests that change the environment cannot run in parallel.
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" { // the parent has set HOME
 		m.Run()
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	}
 	home, err := os.MkdirTemp("", "gitsync-home-")
 	if err == nil {
-		err = errors.Join(os.Setenv("HOME", home), os.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config")))
+		err = errors.Join(os.Setenv("HOME", home), os.Setenv("XDG_CONFIG_HOME", filepath.Join(home, ".config")), os.Setenv("GIT_CONFIG_NOSYSTEM", "1"))
 	}
 	if err != nil {
 		panic(err)

@@ -109,6 +109,13 @@ func conflictSetups() map[Kind][]func(w *fixture, commit func()) {
 			w.git("switch", "-q", "-c", "other")
 			w.git("worktree", "add", "-q", filepath.Join(w.dir, "there"), "main")
 		}},
+		operationElsewhere: {func(w *fixture, commit func()) {
+			commit()
+			w.git("switch", "-q", "-c", "other")
+			there := filepath.Join(w.dir, "there")
+			w.git("worktree", "add", "-q", there, "main")
+			w.tryRun("git", "-C", there, "rebase", "-q", "-x", "false", "--root")
+		}},
 		branchGone: {func(w *fixture, commit func()) { commit(); w.git("update-ref", "-d", "refs/heads/main") }},
 		operation: {func(w *fixture, commit func()) {
 			commit()

@@ -122,23 +122,6 @@ func TestNamedPipesDoNotBlockReadingAttributes(t *testing.T) {
 		assert.Assert(t, added)
 		w.assertReleased()
 	})
-	t.Run("a filter of the user's", func(t *testing.T) {
-		w := newRepo(t)
-		w.write(".gitattributes", "*.bin filter=lfs\n")
-		w.write("x.bin", "pointer\n")
-		w.git("add", "-A")
-		w.git("commit", "-q", "-m", "large")
-		w.git("config", "filter.lfs.clean", "cat")
-		w.openRepo()
-		w.repo.git.Timeout = 500 * time.Millisecond
-		w.mkfifo(w.root, ".gitattributes")
-		all, err := w.repo.git.Config(t.Context())
-		assert.NilError(t, err)
-		paths, err := w.repo.git.Filtered(quick(t), all)
-		assert.NilError(t, err)
-		assert.DeepEqual(t, paths, []string{"x.bin"})
-		w.assertReleased()
-	})
 }
 
 func TestNamedPipeDoesNotBlockPacking(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -18,10 +17,6 @@ import (
 // done so. Its output is for the user.
 const switchBackScript = `PATH=/opt/ralph/bin:$PATH ralph _branch "$1"`
 
-// skipScript excludes files of the user's filters from the agent's commits. Its input
-// are their paths.
-const skipScript = plainGit + `git update-index --skip-worktree -z --stdin`
-
 // Push fetches the sandbox's commits, and then moves the sandbox to where the user's
 // repository is. A *Conflict as the error says that both sides have moved; the sandbox
 // is unchanged then.
@@ -31,7 +26,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	r.idle = true
+	r.idle, sh = true, r.unblocked(sh)
 	wasDetached := st.Branch == ""
 	res := Result{Branch: st.Branch, head: st.Head}
 	if !st.new() {
@@ -85,6 +80,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		return Result{}, false, err
 	}
 	defer unlock()
+	sh = r.unblocked(sh)
 	if !st.unchanged() || r.changes || r.lacksIncluded(&st) || r.lacksPrompts(ctx, &st) {
 		return Result{}, false, nil
 	}
@@ -158,10 +154,11 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 		return err
 	}
 	if err := r.sendPush(ctx, sh, st, branch, index, tip, old, updates); err != nil {
+		_, failed := errors.AsType[*ScriptError](err)
+		if failed && Permanent(err) && same && !wasDetached && st.Synced != "" && res.refs[ref] == "" {
+			return &BrokenError{Sandbox: r.name, Why: "it does not have the commits of its branch " + branch} // as a new repository
+		}
 		return fmt.Errorf("pushing to the sandbox %s: %w", r.name, err)
-	}
-	if err := r.skipFiltered(ctx, sh); err != nil {
-		return err
 	}
 	if err := r.setBase(ctx, tip); err != nil {
 		return err
@@ -277,20 +274,4 @@ func (r *Repo) Unsent(ctx context.Context) (commits bool, changes []string, err 
 		changes, err = r.Uncommitted(ctx)
 	}
 	return branch != st.Branch || tip != st.Synced, changes, err
-}
-
-// skipFiltered excludes files of the user's filters from the agent's commits.
-func (r *Repo) skipFiltered(ctx context.Context, sh Shell) error {
-	config, err := r.git.Config(ctx)
-	if err != nil {
-		return err
-	}
-	paths, err := r.git.Filtered(ctx, config)
-	if err != nil || len(paths) == 0 {
-		return err
-	}
-	if err := sh(ctx, skipScript, nil, strings.NewReader(strings.Join(paths, "\x00")+"\x00"), io.Discard); err != nil {
-		return fmt.Errorf("pushing to the sandbox %s: %w", r.name, err)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ type snapshot struct {
 	tip        string            // of the user's branch; empty if there is none
 	checkedOut bool              // the branch is checked out here
 	elsewhere  bool              // it is checked out in another worktree
+	used       string            // the operation of another worktree that will move it, e.g. "rebase"
 	base       string            // the last common commit
 	refs       map[string]string // below the prefix
 }
@@ -25,7 +26,7 @@ func (r *Repo) snapshot(ctx context.Context, branch string) (snapshot, error) {
 	if err != nil {
 		return snapshot{}, fmt.Errorf("listing %s: %w", r.Prefix(), err)
 	}
-	s := snapshot{refs: map[string]string{}}
+	s := snapshot{refs: map[string]string{}, used: r.usedElsewhere(branch)}
 	for line := range strings.Lines(string(out)) {
 		oid, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		ref, at, _ := strings.Cut(strings.TrimLeft(rest, "* "), " ")

@@ -220,6 +220,13 @@ find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec mv -n {} ` + Los
 `
 )
 
+// relinkScript comes before them: in a microVM, .git is a link to the git directory, which an agent can replace.
+const relinkScript = `[ .git -ef "$1" ] || {
+	if [ -e .git ]; then mkdir -p "$1/` + LostFolder + `" && mv .git "$(mktemp -d "$1/` + LostFolder + `/XXXXXX")" || exit; fi
+	ln -sfn "$1" .git || exit
+}
+`
+
 // refill runs a script with a git directory without commits as its input, whose HEAD has the name head.
 func (r *Repo) refill(ctx context.Context, st *state, sh Shell, script, head string) error {
 	pr, pw := io.Pipe()
@@ -236,7 +243,7 @@ func (r *Repo) refill(ctx context.Context, st *state, sh Shell, script, head str
 		_ = pw.CloseWithError(err)
 		filled <- err
 	}()
-	err := sh(ctx, script, []string{r.folder}, pr, io.Discard)
+	err := sh(ctx, relinkScript+script, []string{r.folder}, pr, io.Discard)
 	_ = pr.CloseWithError(io.ErrClosedPipe)
 	if fillErr := <-filled; fillErr != nil && !errors.Is(fillErr, io.ErrClosedPipe) {
 		return fillErr

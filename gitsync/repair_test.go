@@ -90,6 +90,34 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 	}
 }
 
+// A repository that an agent has made in place of the clone works, but has none of its commits.
+func TestNewRepositoryInsteadOfACloneIsRepaired(t *testing.T) {
+	t.Parallel()
+	w := newSandbox(t)
+	tip := w.commit("a.txt", "fetched\n")
+	w.fetch()
+	entries, err := os.ReadDir(w.gitDir)
+	assert.NilError(t, err)
+	for _, e := range entries {
+		assert.NilError(t, os.RemoveAll(filepath.Join(w.gitDir, e.Name())))
+	}
+	w.run(w.work, nil, "git", "init", "-q", "-b", "other", "--separate-git-dir", w.gitDir, ".")
+	w.sandboxGit("add", "-A")
+	w.sandboxGit("commit", "-q", "-m", "agent: all")
+	other := w.sandboxGit("rev-parse", "other")
+
+	_, err = w.repo.Push(t.Context(), w.sh)
+	broken, is := errors.AsType[*BrokenError](err)
+	assert.Assert(t, is, "%v", err)
+	assert.Equal(t, broken.Why, "it does not have the commits of its branch main")
+	_, lost, err := w.repo.Repair(t.Context(), w.sh)
+	assert.NilError(t, errors.Join(lost, err))
+	w.push()
+	assert.Equal(t, w.sandboxGit("rev-parse", "main"), tip)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/other"), other)
+	assert.Equal(t, w.tip("main"), tip)
+}
+
 func (w *fixture) corrupt(name string) {
 	w.t.Helper()
 	path := filepath.Join(w.gitDir, name)
@@ -128,7 +156,7 @@ func TestPushAfterAnInterruptedRepair(t *testing.T) {
 	w := newSandbox(t)
 	killed := errors.New("killed")
 	_, _, err := w.repo.Repair(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		if script != salvageScript {
+		if script != relinkScript+salvageScript {
 			return killed
 		}
 		return w.sh(ctx, script, args, stdin, stdout)

@@ -61,7 +61,7 @@ type request struct {
 // receiveObjects adds the objects of those refs of the sandbox that wanted returns. The
 // listing is returned with an [invalidError] too.
 func (r *Repo) receiveObjects(ctx context.Context, st *state, sh Shell, req request, wanted func(listing.Listing) map[string]string) (listing.Listing, error) {
-	pack := filepath.Join(r.stateDir, "git", r.name+".pack")
+	pack := inGit(r.stateDir, r.name, "pack")
 	if err := os.MkdirAll(filepath.Dir(pack), 0o700); err != nil {
 		return listing.Listing{}, fmt.Errorf("fetching from the sandbox %s: %w", r.name, err)
 	}

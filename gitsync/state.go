@@ -13,6 +13,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // state is what the host remembers of a sandbox. Synced is also a ref of the user's
@@ -88,8 +89,15 @@ type pending struct {
 	Token    string // content of index.lock
 }
 
-func statePath(stateDir, name string) string {
-	return filepath.Join(stateDir, "git", name+".json")
+func statePath(stateDir, name string) string { return inGit(stateDir, name, "state.json") }
+
+// inGit is a file of a sandbox's commits.
+func inGit(stateDir, name, file string) string { return scopes.Path(stateDir, name, "git", file) }
+
+// Known reports whether the host has state of a sandbox's commits.
+func Known(stateDir, name string) bool {
+	_, err := os.Stat(statePath(stateDir, name))
+	return err == nil
 }
 
 // Saved reports whether the user's repository has all commits of a sandbox, which can be

@@ -2,6 +2,8 @@ package gitsync
 
 import (
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -67,4 +69,44 @@ func TestResetCommitsAreKept(t *testing.T) {
 	w.commit("b.txt", "other\n")
 	w.fetch()
 	assert.Check(t, is.Contains(w.git("for-each-ref", "--format=%(objectname)", "refs/ralph/ralph-test/@kept-*"), rejected))
+}
+
+// A branch that a rebase or bisect in another worktree has started from is not moved: that moves it back, or
+// checks it out, at its end.
+func TestBranchInUseInAnotherWorktree(t *testing.T) {
+	t.Parallel()
+	const rebase = "git -C THERE rebase -q -x false --root"
+	for _, tc := range []struct{ name, begin, end, why string }{
+		{"rebase", rebase, "git -C THERE rebase --abort", "your branch is in use by a rebase in another worktree: "},
+		{"rebase with apply", "git -C THERE switch -q --detach; mkdir -p .git/worktrees/there/rebase-apply; echo refs/heads/main > .git/worktrees/there/rebase-apply/head-name", "rm -r .git/worktrees/there/rebase-apply; git -C THERE switch -q main", "your branch is in use by a rebase in another worktree: "},
+		{"bisect", "git -C THERE bisect start -q; git -C THERE bisect bad; git -C THERE checkout -q --detach", "git -C THERE bisect reset", "your branch is in use by a bisect in another worktree: "},
+		{"rebase of another branch", "git -C THERE switch -q -c more; " + rebase, "", ""},
+		{"rebase in a worktree that was removed", rebase + "; rm -rf THERE", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newSandbox(t)
+			there := filepath.Join(w.dir, "there")
+			script := func(text string) { w.tryRun("sh", "-c", strings.ReplaceAll(text, "THERE", there)) }
+			w.commit("b.txt", "agent's\n")
+			w.git("switch", "-q", "-c", "dev")
+			w.git("worktree", "add", "-q", there, "main")
+			script(tc.begin)
+			before := w.tip("main")
+
+			c := w.fetch().Conflict
+
+			if tc.why == "" {
+				assert.Assert(t, c == nil, "%v", c)
+				return
+			}
+			assert.Assert(t, c != nil)
+			assert.Check(t, is.Contains(c.Error(), tc.why))
+			assert.Equal(t, w.tip("main"), before)
+			script(tc.end)
+			assert.Equal(t, w.fetch().Conflict.Kind, checkedOutElsewhere)
+			w.git("-C", there, "switch", "-q", "--detach")
+			assert.Equal(t, w.fetch().Commits, 1)
+		})
+	}
 }

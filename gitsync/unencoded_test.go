@@ -1,7 +1,6 @@
 package gitsync
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -37,9 +36,6 @@ func newFiltered(t *testing.T, configured bool) *fixture {
 func (w *fixture) commitInside(name, content string) {
 	w.t.Helper()
 	w.writeInside(name, content)
-	if _, err := os.Stat(filepath.Join(w.root, name)); err == nil {
-		w.sandboxGit("update-index", "--no-skip-worktree", name)
-	}
 	w.sandboxGit("add", "-A")
 	w.sandboxGit("commit", "-q", "-m", "agent: "+name)
 }
@@ -64,7 +60,6 @@ func TestUnencodedContentIsRefused(t *testing.T) {
 		{"a pointer", func(w *fixture) { w.commitInside("new.bin", lfsPointer) }, "", ""},
 		{"an empty file", func(w *fixture) { w.commitInside("new.bin", "") }, "", ""},
 		{"a removed file", func(w *fixture) {
-			w.sandboxGit("update-index", "--no-skip-worktree", "old.bin")
 			w.sandboxGit("rm", "-q", "old.bin")
 			w.sandboxGit("commit", "-q", "-m", "agent: removed")
 		}, "", ""},
@@ -106,7 +101,7 @@ func TestUnencodedContentIsRefused(t *testing.T) {
 			assert.Check(t, is.Contains(c.Hint(), `view them with "git log --stat refs/ralph/ralph-test/main"`))
 			assert.Check(t, c.FixedInSandbox())
 			assert.Equal(t, w.tip("main"), before)
-			left, err := filepath.Glob(filepath.Join(w.root, ".git", "ralph-index-*"))
+			left, err := filepath.Glob(filepath.Join(w.root, ".git", "objects", "tmp_*"))
 			assert.NilError(t, err)
 			assert.Equal(t, len(left), 0)
 		})
@@ -163,4 +158,25 @@ func TestSandboxKnowsFilters(t *testing.T) {
 	t.Parallel()
 	w := newFiltered(t, true)
 	assert.Equal(t, w.sandboxGit("config", "--get-regexp", `^filter\.`), "filter.lfs.required false\nfilter.git-crypt.required false\nfilter.up.required false")
+}
+
+// A change of a tracked file that the user's filter encodes is seen in a clone, and not left out of a
+// commit in silence.
+func TestChangeOfAFilteredFileIsSeen(t *testing.T) {
+	t.Parallel()
+	w := newFiltered(t, true)
+	n, err := w.repo.CountEdits(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.Equal(t, n, 0)
+
+	w.writeInside("a.bin", "raw\n")
+	w.writeInside("a.up", "low\n")
+	n, err = w.repo.CountEdits(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.Equal(t, n, 2)
+
+	w.sandboxGit("commit", "-qam", "agent: raw")
+	c := w.fetch().Conflict
+	assert.Assert(t, c != nil)
+	assert.Equal(t, c.Kind, unencoded)
 }

@@ -3,9 +3,7 @@ package gitsync
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
@@ -23,6 +21,8 @@ type Unmerged struct {
 	// Why is the reason in one line, and Hints what to do.
 	Why   string   `json:"why"`
 	Hints []string `json:"hints,omitempty"`
+	// OffBranch says that a run has made them elsewhere, which no sync reports.
+	OffBranch bool `json:"-"`
 }
 
 // recordUnmerged records whether the user's branch has what a sync has found in the sandbox. A
@@ -46,34 +46,6 @@ func (r *Repo) recordUnmerged(st *state, res Result, failure error, last bool) e
 		return nil
 	}
 	return r.save(*st)
-}
-
-// NoteFetched records the commits at a ref that a sandbox with a clone of its own serves: they are left out
-// of the user's branch until the user merges them.
-func (r *Repo) NoteFetched(ctx context.Context, branch, ref string) error {
-	r, unlock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	st, err := r.readState()
-	if err != nil {
-		return err
-	}
-
-	tip, err := r.git.Output(ctx, nil, "rev-parse", "--verify", "-q", ref+"^{commit}")
-	switch {
-	case gitrepo.SaysNo(err): // the sandbox does not have the branch
-		st.Unmerged = nil
-	case err != nil:
-		return fmt.Errorf("reading %s: %w", ref, err)
-	default:
-		st.Unmerged = &Unmerged{
-			Branch: branch, Ref: ref, Commit: strings.TrimSpace(string(tip)), Why: "the sandbox has its own clone, which does not change your branch",
-			Hints: []string{fmt.Sprintf("merge its commits with %q", "git merge "+ref)},
-		}
-	}
-	return r.save(st)
 }
 
 // UnmergedCommits returns what the last sync with a sandbox has left out of the user's branch; nil

@@ -36,8 +36,7 @@ type Engine interface {
 	DaemonHost() string
 }
 
-// Credentials returns the credentials for a registry: authprovider.LoadAuthConfig of the
-// Docker CLI's config file.
+// Credentials returns the credentials for a registry. See [ReadCredentials].
 type Credentials = authprovider.AuthConfigProvider
 
 // Request describes an image.

@@ -191,9 +191,10 @@ func TestPullWithoutCredentialHelper(t *testing.T) {
 		}, "me", []string{
 			"Waiting for the credentials of registry registry-1.docker.io (credential helper in /home/me/.docker/config.json)\n",
 		}},
-		{"hanging", func() (types.AuthConfig, error) { <-time.After(time.Hour); return types.AuthConfig{}, nil }, "", []string{
-			"Waiting for the credentials", "no answer from the credential helper for 30s",
-		}},
+		{"hanging", func() (types.AuthConfig, error) { // until it is killed
+			<-time.After(helperLimit)
+			return types.AuthConfig{}, errors.New("it was killed")
+		}, "", []string{"Waiting for the credentials", "it was killed"}},
 		{"no login", func() (types.AuthConfig, error) { return types.AuthConfig{}, nil }, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

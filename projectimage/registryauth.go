@@ -14,11 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// How long a credential helper may take until it is named, and until it is given up.
-const (
-	helperNotice = time.Second
-	helperLimit  = 30 * time.Second
-)
+// helperNotice is how long a credential helper may take until the user is told.
+const helperNotice = time.Second
 
 // credentials returns the credentials for a registry. Like "docker pull", it goes on without
 // any if the credential helper is missing, fails or hangs, because most images need none.
@@ -27,14 +24,12 @@ func (b *Builder) credentials(ctx context.Context, host string, scopes []string,
 	if b.Auth == nil {
 		return types.AuthConfig{}, nil, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, helperLimit, fmt.Errorf("no answer from the credential helper for %s", helperLimit))
-	defer cancel()
 	type answer struct {
 		found types.AuthConfig
 		err   error
 	}
 	answered := make(chan answer, 1)
-	go func() { // a helper cannot be canceled
+	go func() {
 		found, err := b.Auth(ctx, host, scopes, check)
 		answered <- answer{found, err}
 	}()
@@ -50,9 +45,6 @@ func (b *Builder) credentials(ctx context.Context, host string, scopes []string,
 		case <-notice.C:
 			b.Progress.notice("Waiting for the credentials of registry %s (credential helper in %s)", host, b.configFile())
 		case <-ctx.Done():
-			if cause := context.Cause(ctx); cause != ctx.Err() { //nolint:errorlint // of this very context
-				return types.AuthConfig{}, b.reportHelper(host, cause), nil
-			}
 			return types.AuthConfig{}, nil, ctx.Err()
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // Staging is the directory on the host with the settings for one sandbox.
@@ -22,15 +23,15 @@ type Staging struct{ dir string }
 
 // StagingOf returns the staging of a driver's sandbox.
 func StagingOf(stateDir, driver, sandbox string) Staging {
-	return Staging{filepath.Join(stateDir, "hostconfig", driver, sandbox)}
+	return Staging{scopes.Path(stateDir, sandbox, "hostconfig", driver)}
 }
 
 // StagingAt returns the staging whose [Staging.Shown] is dir, which a sandbox was created
 // with, perhaps with another state directory. It is an error if the path is not that of a
 // sandbox of that name: the content of the directory is removed.
 func StagingAt(dir, driver, sandbox string) (Staging, error) {
-	at := filepath.Dir(dir)
-	if s := StagingOf(filepath.Dir(filepath.Dir(filepath.Dir(at))), driver, sandbox); filepath.IsAbs(dir) && s.Shown() == dir {
+	scope := filepath.Dir(filepath.Dir(filepath.Dir(dir)))
+	if s := StagingOf(filepath.Dir(filepath.Dir(scope)), driver, sandbox); filepath.IsAbs(dir) && s.Shown() == dir {
 		return s, nil
 	}
 	return Staging{}, hint.Wrap(fmt.Errorf("unexpected directory of agent settings in the sandbox %s: %q", sandbox, dir), "recreate the sandbox with --recreate")

@@ -120,8 +120,8 @@ func TestStagingAt(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, at, StagingOf("/state", "container", "sb"))
 	for _, dir := range []string{
-		"", "/", "/home/una", "shown", "/state/hostconfig/sbx/sb/shown", "/state/hostconfig/container/other/shown",
-		"/state/hostconfig/container/sb", "/state/hostconfig/container/sb/../sb/shown", "hostconfig/container/sb/shown",
+		"", "/", "/home/una", "shown", "/state/scopes/sb/hostconfig/sbx/shown", "/state/scopes/other/hostconfig/container/shown",
+		"/state/scopes/sb/hostconfig/container", "/state/scopes/sb/hostconfig/../hostconfig/container/shown", "scopes/sb/hostconfig/container/shown",
 	} {
 		_, err := StagingAt(dir, "container", "sb")
 		assert.ErrorContains(t, err, "unexpected directory", dir)

@@ -38,7 +38,7 @@ func (a *answer) set(path, value []byte, quoted bool) {
 	var figure *int64
 	switch string(path) {
 	case "model", "modelVersion":
-		if name := string(value); quoted && usage.ValidName(name) {
+		if name := string(value); quoted && value != nil && usage.ValidName(name) {
 			a.model = name
 		}
 		return

@@ -13,8 +13,9 @@ const (
 // reports arbitrary values for invalid JSON.
 type scanner struct {
 	// value receives a string without its quotes or a literal, and the keys that lead to it,
-	// joined by dots. Elements of an array at the top level count as documents; values in
-	// other arrays are not reported.
+	// joined by dots. A value that was not kept is nil. Escape sequences in keys are not
+	// decoded. Elements of an array at the top level count as documents; values in other
+	// arrays are not reported.
 	value func(path, value []byte, quoted bool)
 	// end is called after each document.
 	end func()
@@ -42,10 +43,11 @@ const (
 type token struct {
 	bytes   [maxToken]byte
 	length  int
-	invalid bool // too long, or with an escape sequence
+	invalid bool // too long
+	escaped bool // with an escape sequence
 }
 
-func (t *token) reset() { t.length, t.invalid = 0, false }
+func (t *token) reset() { t.length, t.invalid, t.escaped = 0, false, false }
 
 func (t *token) append(piece []byte) {
 	if t.invalid = t.invalid || len(piece) > maxToken-t.length; !t.invalid {
@@ -86,6 +88,7 @@ func (s *scanner) scan(piece []byte) {
 func (s *scanner) scanString(piece []byte) int {
 	if s.escaped {
 		s.escaped = false
+		s.token.append(piece[:1])
 		return 1
 	}
 	n := slices.IndexFunc(piece, func(c byte) bool { return c == '"' || c == '\\' })
@@ -94,7 +97,8 @@ func (s *scanner) scanString(piece []byte) int {
 		return len(piece)
 	}
 	if piece[n] == '\\' {
-		s.escaped, s.token.invalid = true, true
+		s.escaped, s.token.escaped = true, true
+		s.token.append(piece[:n+1])
 		return n + 1
 	}
 	s.token.append(piece[:n])
@@ -143,7 +147,7 @@ func (s *scanner) scanByte(c byte) {
 
 // report reports the token as the value of the current path.
 func (s *scanner) report(quoted bool) {
-	if s.depth == 0 || s.depth > maxLevels || s.token.invalid {
+	if s.depth == 0 || s.depth > maxLevels {
 		return
 	}
 	s.path = s.path[:0]
@@ -159,5 +163,9 @@ func (s *scanner) report(quoted bool) {
 		}
 		s.path = append(s.path, key.bytes[:key.length]...)
 	}
-	s.value(s.path, s.token.bytes[:s.token.length], quoted)
+	var value []byte
+	if !s.token.invalid && !s.token.escaped {
+		value = s.token.bytes[:s.token.length]
+	}
+	s.value(s.path, value, quoted)
 }

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -302,4 +304,25 @@ func TestAllowAllStillChecks(t *testing.T) {
 		}
 		assert.Equal(t, status, 403, target)
 	}
+}
+
+// Programs that ignore NO_PROXY learn why the sandbox itself is not reached this way.
+func TestLocalNamesAreRefused(t *testing.T) {
+	asked := make(chan string, 10)
+	l := newLab(t, nil, func(c *Config) {
+		c.Start.Policy = egress.Policy{Mode: egress.AllowAll}
+		c.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
+			asked <- host
+			return nil, nil
+		}
+	})
+	for _, request := range []string{
+		"CONNECT localhost:3000", "CONNECT sandbox:443", "CONNECT [::1]:8080", "CONNECT 127.0.0.1:80", "GET http://shop.localhost/", "GET http://0.0.0.0:8000/",
+	} {
+		answer := exchange(t, l.at.Proxy, request+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		assert.Check(t, strings.HasPrefix(answer, "HTTP/1.1 403 "), "%s: %s", request, answer)
+		assert.Check(t, strings.Contains(answer, "the sandbox itself, which is reached without the proxy"), "%s: %s", request, answer)
+		assert.Check(t, !strings.Contains(answer, "network allow"), "%s: %s", request, answer)
+	}
+	assert.Equal(t, len(l.dials)+len(asked), 0, "%v", l.dials)
 }

@@ -113,7 +113,7 @@ func (s *Server) answer(query []byte) []byte {
 		return pack(reply, nil, nil)
 	}
 	q := questions[0]
-	if isLocalhost(q.Name.String()) {
+	if egress.IsLocal(q.Name.String()) {
 		return pack(reply, &q, localhostRecord(q))
 	}
 	v := s.judge(viaDNS, q.Name.String(), 0)
@@ -127,14 +127,8 @@ func (s *Server) answer(query []byte) []byte {
 	return pack(reply, &q, s.record4or6(q))
 }
 
-// isLocalhost reports whether a name means the sandbox itself (RFC 6761, 6.3). Only some
-// programs know that without a question.
-func isLocalhost(name string) bool {
-	name = strings.ToLower(name)
-	return name == "localhost." || strings.HasSuffix(name, ".localhost.")
-}
-
-// localhostRecord is 127.0.0.1 alone: not every sandbox has ::1.
+// localhostRecord is 127.0.0.1 alone: not every sandbox has ::1. Only some programs know that
+// address without a question.
 func localhostRecord(q dnsmessage.Question) dnsmessage.ResourceBody {
 	if q.Type != dnsmessage.TypeA || q.Class != dnsmessage.ClassINET {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/egress/meter"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -176,6 +177,10 @@ func (s *Server) reverseProxy(via string) *httputil.ReverseProxy {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			e := outboundOf(r)
+			if errors.Is(err, meter.ErrBackground) || errors.Is(err, meter.ErrUnreadable) {
+				refuseRequest(w, err)
+				return
+			}
 			if e.route != "" && !errors.Is(err, context.Canceled) {
 				s.journal.failure(e, 0, networkError(err))
 			}

@@ -105,6 +105,10 @@ func (s *Server) routeHandler() http.Handler {
 			refuseText(w, http.StatusNotFound, "docker ralph: there is no such route")
 			return
 		}
+		if wantsWebSocket(r.Header) {
+			refuseWebSocket(w)
+			return
+		}
 		found, ok := s.routes.Load().byName[prefix]
 		if !ok {
 			refuseText(w, http.StatusServiceUnavailable, "docker ralph: the proxy has no key for "+egress.Printable(prefix)+
@@ -124,6 +128,12 @@ func (s *Server) routeHandler() http.Handler {
 		}
 		target.Host = hostHeader(v)
 		metered := r.Method == http.MethodPost && len(found.git) == 0
+		if metered && isResponses(target.Path) {
+			if r.Body, err = meter.ForegroundOnly(r.Body, r.Header); err != nil {
+				refuseRequest(w, err)
+				return
+			}
+		}
 		s.forward(forward, w, r, outbound{verdict: v, plain: found.plain(), route: "/" + prefix, metered: metered, change: func(out *http.Request) {
 			out.URL, out.Host = target, target.Host
 			found.prepare(out)
@@ -243,8 +253,8 @@ func asksGit(services []string, method, path string, query url.Values) bool {
 }
 
 // prepare strips what the agent sent in place of keys, and puts the key in. Some
-// servers read "_" in the name of a header as "-", and trailers as headers. A
-// WebSocket leads to the same place as the request, so it may be opened.
+// servers read "_" in the name of a header as "-", and trailers as headers. After
+// an upgrade, tokens could not be counted.
 func (r *route) prepare(out *http.Request) {
 	out.Trailer = nil
 	for name := range out.Header {
@@ -257,8 +267,6 @@ func (r *route) prepare(out *http.Request) {
 	for name, value := range r.headers {
 		out.Header.Set(name, string(value))
 	}
-	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") {
-		out.Header.Del("Upgrade")
-		out.Header.Del("Connection")
-	}
+	out.Header.Del("Upgrade")
+	out.Header.Del("Connection")
 }

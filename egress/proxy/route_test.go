@@ -311,11 +311,6 @@ func TestRoutesStream(t *testing.T) {
 	}
 }
 
-func TestRoutesCarryWebSockets(t *testing.T) {
-	l := newRouteLab(t, echoAfterUpgrade())
-	speakWebSocket(t, dial(t, l.at.Routes), "/openai/v1/realtime")
-}
-
 func TestRoutesObeyThePolicy(t *testing.T) {
 	l := newRouteLab(t, show())
 	answer := l.handle(Order{Do: "deny", Rules: []string{"allowed.example"}, Origin: "user"})

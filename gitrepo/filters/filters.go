@@ -134,23 +134,35 @@ func attributes(ctx context.Context, g gitrepo.Git, commit string, entries []Ent
 	return names, nil
 }
 
-// WithIndex returns git with an empty index of its own in the git directory, and a function
-// that removes the index.
+// WithIndex returns git with an empty index of its own, and a function that removes the index.
 func WithIndex(ctx context.Context, g gitrepo.Git) (_ gitrepo.Git, remove func(), err error) {
-	file, err := output(ctx, g, "", "rev-parse", "--absolute-git-dir")
+	name, remove, err := TempIndex(ctx, g)
 	if err != nil {
-		return g, nil, fmt.Errorf("finding the git directory: %w", err)
+		return g, nil, err
 	}
-	dir := strings.TrimSuffix(file, "\n")
-	f, err := os.CreateTemp(dir, "ralph-index-")
+	g.Environ = append(slices.Clone(g.Environ), "GIT_INDEX_FILE="+filepath.ToSlash(name))
+	return g, remove, nil
+}
+
+// TempIndex returns a path for an index among the objects of a repository, and a function that removes it. "git
+// gc" removes the index of a killed process there, by its name, which is that of temporary objects.
+func TempIndex(ctx context.Context, g gitrepo.Git) (name string, remove func(), err error) {
+	objects, err := output(ctx, g, "", "rev-parse", "--git-path", "objects")
 	if err != nil {
-		return g, nil, fmt.Errorf("creating an index: %w", err)
+		return "", nil, fmt.Errorf("finding the objects of the repository: %w", err)
 	}
-	name := f.Name()
+	dir := strings.TrimSuffix(objects, "\n")
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(g.Dir, dir)
+	}
+	f, err := os.CreateTemp(dir, "tmp_ralph-index-")
+	if err != nil {
+		return "", nil, fmt.Errorf("creating an index: %w", err)
+	}
+	name = f.Name()
 	_ = f.Close()
 	_ = os.Remove(name) // an empty file is no index
-	g.Environ = append(slices.Clone(g.Environ), "GIT_INDEX_FILE="+filepath.ToSlash(name))
-	return g, func() {
+	return name, func() {
 		for _, file := range []string{name, name + ".lock"} {
 			_ = os.Remove(file)
 		}

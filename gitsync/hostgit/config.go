@@ -1,9 +1,8 @@
 package hostgit
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,13 +12,16 @@ import (
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// Config returns git's configuration, including that of the system and included files:
-// the known one, or else it is read.
+// noSystem is the user's variable that keeps the system's configuration out.
+const noSystem = "GIT_CONFIG_NOSYSTEM"
+
+// Config returns git's configuration, including included files and, unless the user keeps it out, that of the
+// system: the known one, or else it is read.
 func (g Git) Config(ctx context.Context) (gitrepo.Config, error) {
 	if g.Known != nil {
 		return g.Known, nil
 	}
-	return g.With("GIT_CONFIG_NOSYSTEM=0").ReadConfig(ctx)
+	return g.With(noSystem + "=" + cmp.Or(os.Getenv(noSystem), "0")).ReadConfig(ctx)
 }
 
 // Reload returns a Git for which the configuration is read again.
@@ -41,30 +43,6 @@ func Filters(c gitrepo.Config) []string {
 		}
 	}
 	return names
-}
-
-// Filtered returns the files that the user's filters (git-lfs, git-crypt) change on
-// commit. If git cannot read the attributes in the working tree, those of the index
-// are used.
-func (g Git) Filtered(ctx context.Context, c gitrepo.Config) (paths []string, err error) {
-	blocked := false
-	g = g.With("GIT_LITERAL_PATHSPECS=0")
-	for _, name := range Filters(c) {
-		args := []string{"ls-files", "-z", "--", ":(attr:filter=" + name + ")"}
-		var out []byte
-		if !blocked {
-			out, err = g.InWorktree(ctx, args...)
-			blocked = errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
-		}
-		if blocked {
-			out, err = g.Output(ctx, nil, args...)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("listing files of the filter %q: %w", name, err)
-		}
-		paths = append(paths, splitNull(out)...)
-	}
-	return paths, nil
 }
 
 // splitNull splits output of git -z.

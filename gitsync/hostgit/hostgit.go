@@ -7,7 +7,7 @@
 package hostgit
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/wire/budget"
 )
 
 // worktreeTimeout bounds a git process that reads the working tree.
@@ -46,7 +47,7 @@ func New(wt gitrepo.Worktree) (Git, error) {
 	program.Environ, program.Config, program.Known = environ(os.Environ()), hardened(), wt.Config.FromFiles()
 	for name, value := range map[string]string{
 		"GIT_DIR": wt.GitDir, "GIT_WORK_TREE": wt.GitDir, "GIT_LITERAL_PATHSPECS": "1",
-		"GIT_CONFIG_NOSYSTEM": "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
+		noSystem: "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
 		"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
 	} {
 		program.Environ = append(program.Environ, name+"="+value)
@@ -58,7 +59,7 @@ func New(wt gitrepo.Worktree) (Git, error) {
 // environ selects the variables that git needs from the user's environment.
 func environ(all []string) []string {
 	keep := map[string]bool{
-		"PATH": true, "HOME": true, "XDG_CONFIG_HOME": true, "GIT_CONFIG_GLOBAL": true, "TMPDIR": true,
+		"PATH": true, "HOME": true, "XDG_CONFIG_HOME": true, "GIT_CONFIG_GLOBAL": true, "GIT_CONFIG_SYSTEM": true, "TMPDIR": true,
 		"SYSTEMROOT": true, "USERPROFILE": true, "HOMEDRIVE": true, "HOMEPATH": true, "APPDATA": true, "TEMP": true, "TMP": true,
 	}
 	return slices.DeleteFunc(all, func(entry string) bool {
@@ -104,11 +105,14 @@ func OutOfMemory(err error) bool {
 	return is && strings.Contains(failed.Stderr, "ut of memory")
 }
 
+// maxRef is the budget of HEAD and of a loose ref, in bytes: a name, or a hash.
+const maxRef = 64 << 10
+
 // Output returns the output of git unchanged.
 func (g Git) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
-	var stdout bytes.Buffer
-	err := g.Stream(ctx, stdin, &stdout, args...)
-	return stdout.Bytes(), err
+	stdout := g.Buffer(args...)
+	err := g.Stream(ctx, stdin, stdout, args...)
+	return stdout.Bytes(), cmp.Or(stdout.Err(), err)
 }
 
 // InWorktree runs git where it reads the files of the working tree, until the
@@ -153,9 +157,9 @@ func (g Git) Contains(ctx context.Context, commit, ancestor string) (bool, error
 // HEAD (gitrepository-layout(5)); git is asked if that has another form, as with reftables,
 // or if the branch may be a symbolic ref.
 func (g Git) Branch(ctx context.Context) (string, error) {
-	if head, err := os.ReadFile(filepath.Join(g.GitDir, "HEAD")); err == nil {
+	if head, err := budget.ReadFile(filepath.Join(g.GitDir, "HEAD"), maxRef); err == nil {
 		name, is := strings.CutPrefix(strings.TrimSuffix(string(head), "\n"), "ref: refs/heads/")
-		loose, _ := os.ReadFile(filepath.Join(g.CommonDir, "refs", "heads", filepath.FromSlash(name)))
+		loose, _ := budget.ReadFile(filepath.Join(g.CommonDir, "refs", "heads", filepath.FromSlash(name)), maxRef)
 		if is && name != ".invalid" && !strings.HasPrefix(string(loose), "ref:") {
 			return name, nil
 		}

@@ -35,14 +35,17 @@ const (
 
 // Iteration is the result of a run of the agent.
 type Iteration struct {
-	N       int       `json:"n"`               // from 1
-	Tasks   []string  `json:"tasks"`           // claimed
-	Done    []string  `json:"done,omitempty"`  // finished and accepted
-	Asked   []string  `json:"asked,omitempty"` // waiting for an answer
-	Outcome string    `json:"outcome"`
-	Reason  string    `json:"reason,omitempty"`
-	Commit  string    `json:"commit,omitempty"` // the last one
-	Commits int       `json:"commits"`
+	N       int      `json:"n"`               // from 1
+	Tasks   []string `json:"tasks"`           // claimed
+	Done    []string `json:"done,omitempty"`  // finished and accepted
+	Asked   []string `json:"asked,omitempty"` // waiting for an answer
+	Outcome string   `json:"outcome"`
+	Reason  string   `json:"reason,omitempty"`
+	Commit  string   `json:"commit,omitempty"` // the last one
+	Commits int      `json:"commits"`
+	// OffBranch are commits that the branch lacked after the run, e.g. on another one.
+	OffBranch []string `json:"off_branch,omitempty"`
+
 	Started time.Time `json:"started"`
 	// Seconds is the wall time of the run and its checks.
 	Seconds  float64 `json:"seconds"`

@@ -27,6 +27,15 @@ func Shorten(text string, n int) string {
 	return text
 }
 
+// FirstLine returns the first line of text, and "…" if there are more.
+func FirstLine(text string) string {
+	first, _, more := strings.Cut(strings.TrimSpace(text), "\n")
+	if more {
+		return strings.TrimRight(first, " \t\r:") + "…"
+	}
+	return first
+}
+
 // Tail returns the last n bytes of text, after "…" if there are more.
 func Tail(text string, n int) string {
 	if over := len(text) - n; over > 0 {

@@ -32,6 +32,14 @@ func TestShorten(t *testing.T) {
 	assert.Equal(t, Tail("größer", 3), "…er") // in the middle of a character
 }
 
+func TestFirstLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", " one\n": "one", "one:": "one:", "one\ntwo": "one…", "check failed:\r\noutput": "check failed…", "\n\none\n\ntwo": "one…",
+	} {
+		assert.Equal(t, FirstLine(text), want)
+	}
+}
+
 func FuzzLine(f *testing.F) {
 	f.Add("a\x1b[2Jb")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -124,7 +124,7 @@ func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox,
 	sb, err := s.Driver.Lookup(t.Context(), spec.Name)
 	assert.NilError(t, err)
 	assert.Equal(t, sb, lifecycle.Sandbox{
-		Name: spec.Name, ID: made.ID, State: state, Scope: spec.Scope, Root: spec.Root, MainRoot: made.MainRoot, Agent: spec.Agent,
+		Name: spec.Name, ID: made.ID, State: state, Client: made.Client, Scope: spec.Scope, Root: spec.Root, MainRoot: made.MainRoot, Agent: spec.Agent,
 		Image: spec.Image, Settings: spec.Settings(), Resources: spec.Resources, User: made.User, Ephemeral: spec.Ephemeral,
 		Config: spec.Config, ConfigAt: made.ConfigAt, Egress: spec.Egress.Policy.Mode,
 		Private: made.Private, SignDir: made.SignDir, Unused: sb.Unused,

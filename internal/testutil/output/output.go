@@ -41,5 +41,5 @@ func (b *Buffer) WaitFor(t testing.TB, text string) {
 			return poll.Success()
 		}
 		return poll.Continue("no %q in %q", text, b.String())
-	}, poll.WithTimeout(time.Minute), poll.WithDelay(10*time.Millisecond))
+	}, poll.WithTimeout(3*time.Minute), poll.WithDelay(10*time.Millisecond))
 }

@@ -84,14 +84,12 @@ func (m containers) mounts(r record) []mount.Mount {
 	bind := func(source, target string, readOnly bool) {
 		all = append(all, mount.Mount{Type: mount.TypeBind, Source: source, Target: target, ReadOnly: readOnly})
 	}
-	for i, given := range r.Workspaces {
+	for _, given := range r.Workspaces {
 		path, readOnly := workspace(given)
-		if i == 0 && r.Clone != "" {
-			bind(r.Clone, path, readOnly)
-			bind(path, "/run/sandbox/source", true) // contract 9.4
-			continue
-		}
 		bind(path, path, readOnly)
+	}
+	if disk := m.c.settings.Disk; disk != "" && r.primary() != disk {
+		all = append(all, mount.Mount{Type: mount.TypeVolume, Target: disk})
 	}
 	return all
 }

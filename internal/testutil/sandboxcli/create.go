@@ -23,7 +23,7 @@ type order struct {
 	deny                 []string
 	cpus                 int
 	memory               string
-	clone, quiet         bool
+	quiet                bool
 	agent                string
 	workspaces           []string
 }
@@ -41,9 +41,6 @@ func (c *call) orderFlags(fs *pflag.FlagSet) *order {
 	fs.IntVar(&o.cpus, "cpus", 0, "")
 	fs.StringVarP(&o.memory, "memory", "m", "", "")
 	fs.String("skills", "readonly", "")
-	if c.since(31) { // CODE S20
-		fs.BoolVar(&o.clone, "clone", false, "")
-	}
 	if c.since(38) { // MEAS v0.38 S25
 		fs.StringArrayVar(&o.deny, "deny-network", nil, "")
 	}
@@ -93,11 +90,7 @@ func (c *call) announce(r record, quiet bool) {
 	}
 	c.print("✓ Created sandbox '%s'\n", r.Name)
 	if r.primary() != "" {
-		how := "direct mount"
-		if r.Clone != "" {
-			how = "clone" // ?
-		}
-		c.print("  Workspace: %s (%s)\n", r.primary(), how)
+		c.print("  Workspace: %s (direct mount)\n", r.primary())
 	}
 	c.print("  Agent: %s\n", r.Agent)
 }
@@ -125,7 +118,7 @@ func (c *call) make(o order) (record, error) {
 		// MEAS v0.45.1 S21: the daemon answers 409 Conflict; the rest is ?.
 		return record{}, c.fail("request failed: 409 Conflict: sandbox '%s' already exists", r.Name)
 	}
-	if err := c.build(o, &r); err != nil {
+	if err := c.build(&r); err != nil {
 		return record{}, errors.Join(err, c.store.forget(r))
 	}
 	for _, pattern := range o.deny {
@@ -140,15 +133,10 @@ func (c *call) make(o order) (record, error) {
 }
 
 // build creates the parts of a sandbox.
-func (c *call) build(o order, r *record) (err error) {
+func (c *call) build(r *record) error {
 	if c.settings.Faults.KVM {
 		// ? ISSUE #336 has the words up to "container" for other causes.
 		return c.fail("request failed: 500 Internal Server Error: failed to run sandbox container: open /dev/kvm: no such file or directory")
-	}
-	if o.clone {
-		if r.Clone, err = c.cloneWorkspace(*r); err != nil {
-			return err
-		}
 	}
 	if err := os.MkdirAll(c.store.path("homes", r.Name), 0o755); err != nil {
 		return fmt.Errorf("making a home: %w", err)

@@ -140,7 +140,7 @@ func (c *call) runGuest(name string, g guest) (int, error) {
 	}
 	var s session
 	if err == nil && !g.detached {
-		s, err = c.store.beginSession(name, g.interactive)
+		s, err = c.store.beginSession(name, g.interactive, g.args)
 	}
 	unlock()
 	if err != nil {
@@ -178,18 +178,6 @@ func (c *call) complete(r *record, g *guest) {
 	if g.dir == "" {
 		g.dir = r.primary()
 	}
-}
-
-// hostPath returns the host path of a path in the guest: a clone replaces the primary
-// workspace.
-func (r record) hostPath(path string) string {
-	if r.Clone == "" {
-		return path
-	}
-	if rest, ok := strings.CutPrefix(path+"/", r.primary()+"/"); ok {
-		return filepath.Join(r.Clone, rest)
-	}
-	return path
 }
 
 // errDetached ends a client that detaches. The exit code 1 and the words are ?: as

@@ -89,9 +89,6 @@ func (c *call) remove(name string) error {
 	if err := c.machine().remove(r); err != nil {
 		return err
 	}
-	if err := c.dropClone(r); err != nil {
-		return err
-	}
 	if err := c.forgetScoped(name); err != nil {
 		return err
 	}

@@ -12,8 +12,6 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-
-	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 )
 
 func TestSandboxLifecycle(t *testing.T) {
@@ -183,21 +181,4 @@ func TestRun(t *testing.T) {
 		assert.Equal(t, r.run(t, "", "run", "box", "--", "-c", "exit 6").code, 6)
 		assert.Equal(t, r.run(t, "", "run", "nobody").code, 1)
 	})
-}
-
-func TestClone(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []string{"full", "shallow"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			r := newFixture(t, nil)
-			r.Set(t, func(s *sandboxcli.Settings) { s.Faults.ShallowClone = true })
-			setUpRepository(t, r, mode == "shallow")
-			r.create(t, "box", "--clone")
-			files := r.ok(t, "exec", "box", "ls")
-			assert.Equal(t, files, map[string]string{"full": "tracked\n", "shallow": ""}[mode])
-			r.ok(t, "exec", "-w", r.ws, "box", "touch", "inside")
-			assert.Assert(t, !exists(filepath.Join(r.ws, "inside")), "it is a copy")
-		})
-	}
 }

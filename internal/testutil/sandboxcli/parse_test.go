@@ -74,16 +74,6 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestHostPath(t *testing.T) {
-	t.Parallel()
-	r := record{Workspaces: []string{"/w/x:ro"}, Clone: "/clones/x"}
-	for guest, want := range map[string]string{"/w/x": "/clones/x", "/w/x/y": "/clones/x/y", "/w/xy": "/w/xy", "/": "/"} {
-		assert.Equal(t, r.hostPath(guest), want)
-	}
-	r.Clone = ""
-	assert.Equal(t, r.hostPath("/w/x"), "/w/x")
-}
-
 func FuzzManifest(f *testing.F) {
 	digest := strings.Repeat("0123456789abcdef", 4)
 	for _, seed := range []string{

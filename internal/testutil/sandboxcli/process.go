@@ -126,7 +126,7 @@ func (p processes) exec(r record, g guest) (int, error) {
 	if g.dir == "" {
 		g.dir = p.c.store.path("homes", r.Name)
 	}
-	dir := r.hostPath(g.dir)
+	dir := g.dir
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return p.c.errOCI(fmt.Sprintf("chdir to cwd (%q) set in config.json failed: no such file or directory", g.dir))
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -135,54 +134,6 @@ func (c *call) agentSession(r record, o order, rest []string, made bool) (guest,
 		}
 	}
 	return g, nil
-}
-
-// cloneWorkspace creates the clone that replaces the primary workspace.
-func (c *call) cloneWorkspace(r record) (string, error) {
-	source := r.primary()
-	if source == "" {
-		return "", c.fail("--clone needs a workspace") // ?
-	}
-	if info, err := os.Stat(filepath.Join(source, ".git")); err != nil {
-		return "", c.fail("%s: not a Git repository", source) // ISSUE #491 has the last words
-	} else if !info.IsDir() { // contract 9.4; the words are ?
-		return "", c.fail("--clone cannot be used from a linked worktree: %s", source)
-	}
-	target := c.store.path("clones", r.Name)
-	if c.settings.Faults.ShallowClone && exists(filepath.Join(source, ".git", "shallow")) {
-		return target, os.MkdirAll(target, 0o755) // ISSUE #460: it comes out empty
-	}
-	if err := c.git("clone", "--quiet", source, target); err != nil {
-		return "", err
-	}
-	// DOC contract 9.4: the clone has the remotes that are not local, and the
-	// host one by which it can fetch. That one is served by a daemon inside;
-	// here it is the directory itself.
-	if out, err := exec.CommandContext(c.ctx, "git", "-C", source, "remote", "get-url", "origin").Output(); err == nil {
-		if err := c.git("-C", target, "remote", "set-url", "origin", strings.TrimSpace(string(out))); err != nil {
-			return "", err
-		}
-	}
-	return target, c.git("-C", source, "remote", "add", remoteOf(r.Name), target)
-}
-
-// remoteOf is the host's name for a clone (DOC contract 9.4).
-func remoteOf(name string) string { return "sandbox-" + name }
-
-// dropClone removes the remote of a clone; the clone itself is removed with the
-// sandbox.
-func (c *call) dropClone(r record) error {
-	if r.Clone == "" {
-		return nil
-	}
-	return c.git("-C", r.primary(), "remote", "remove", remoteOf(r.Name))
-}
-
-func (c *call) git(args ...string) error {
-	if out, err := exec.CommandContext(c.ctx, "git", args...).CombinedOutput(); err != nil {
-		return c.fail("git %s: %s", args[0], strings.TrimSpace(string(out)))
-	}
-	return nil
 }
 
 // save creates an image of a sandbox (DOC S3, S13).

@@ -33,6 +33,9 @@ type Settings struct {
 	// Template is the image that replaces every docker/sandbox-templates:*
 	// in container mode.
 	Template string `json:"template,omitempty"`
+	// Disk is a directory of each sandbox that is a volume in container mode, unless it is a
+	// workspace, so that tests can read it.
+	Disk string `json:"disk,omitempty"`
 
 	LoggedIn          bool `json:"logged_in"`
 	PolicyInitialised bool `json:"policy_initialised"`
@@ -90,8 +93,6 @@ type Faults struct {
 	GarbageList   bool `json:"garbage_list,omitempty"`
 	// NoDaemon is a daemon that does not start.
 	NoDaemon bool `json:"no_daemon,omitempty"`
-	// ShallowClone makes --clone of a shallow repository come out empty.
-	ShallowClone bool `json:"shallow_clone,omitempty"`
 	// NoRules is the error that a new network rule meets; none if it is empty.
 	NoRules string `json:"no_rules,omitempty"`
 	// NoLog is the error that reading the network log meets.

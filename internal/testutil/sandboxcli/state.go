@@ -27,14 +27,12 @@ type record struct {
 	Agent      string   `json:"agent"`
 	Status     string   `json:"status"`
 	Workspaces []string `json:"workspaces"` // as given, with ":ro"
-	// Clone is the directory that replaces the primary workspace.
-	Clone     string   `json:"clone,omitempty"`
-	Env       []string `json:"env,omitempty"`
-	Template  string   `json:"template"`
-	Container string   `json:"container,omitempty"`
-	CPUs      int      `json:"cpus,omitempty"`
-	Memory    int64    `json:"memory,omitempty"` // bytes
-	Network   []string `json:"network,omitempty"`
+	Env        []string `json:"env,omitempty"`
+	Template   string   `json:"template"`
+	Container  string   `json:"container,omitempty"`
+	CPUs       int      `json:"cpus,omitempty"`
+	Memory     int64    `json:"memory,omitempty"` // bytes
+	Network    []string `json:"network,omitempty"`
 	// Pinned sandboxes do not stop when they are idle.
 	Pinned    bool      `json:"pinned,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
@@ -61,7 +59,7 @@ func (r record) primary() string {
 type store struct{ dir string }
 
 func openStore(dir string) (store, error) {
-	for _, sub := range []string{"sandboxes", "sessions", "locks", "homes", "clones"} {
+	for _, sub := range []string{"sandboxes", "sessions", "locks", "homes"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return store{}, fmt.Errorf("setting up the fake's state: %w", err)
 		}
@@ -118,7 +116,7 @@ func (s store) forget(r record) error {
 	if err := os.Remove(s.path("sandboxes", r.Name+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the sandbox %q: %w", r.Name, err)
 	}
-	for _, sub := range []string{"homes", "clones", "sessions"} {
+	for _, sub := range []string{"homes", "sessions"} {
 		if err := os.RemoveAll(s.path(sub, r.Name)); err != nil {
 			return fmt.Errorf("removing the sandbox %q: %w", r.Name, err)
 		}
@@ -172,7 +170,8 @@ const (
 	otherPrefix       = "pipe-"
 )
 
-func (s store) beginSession(name string, interactive bool) (session, error) {
+// beginSession opens a session, whose file has the command line.
+func (s store) beginSession(name string, interactive bool, args []string) (session, error) {
 	if err := os.MkdirAll(s.path("sessions", name), 0o755); err != nil {
 		return session{}, fmt.Errorf("opening a session: %w", err)
 	}
@@ -188,6 +187,9 @@ func (s store) beginSession(name string, interactive bool) (session, error) {
 		return session{}, fmt.Errorf("opening a session: %w", err)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return session{}, fmt.Errorf("opening a session: %w", err)
+	}
+	if _, err := f.WriteString(strings.Join(args, " ")); err != nil {
 		return session{}, fmt.Errorf("opening a session: %w", err)
 	}
 	if err := os.Rename(path+".new", path); err != nil {
