@@ -154,11 +154,11 @@ type Network struct {
 
 // What a sandbox has of the worktree.
 const (
-	// WorkspaceAuto is WorkspaceClone in a container, and WorkspaceLive in a microVM.
+	// WorkspaceAuto is WorkspaceClone, but WorkspaceLive with DriverDockerSandbox.
 	WorkspaceAuto = "auto"
 	// WorkspaceLive is the worktree itself, with its git directory.
 	WorkspaceLive = "live"
-	// WorkspaceClone is a clone in a volume on the engine.
+	// WorkspaceClone is a clone in a volume on the engine, or on the disk of a microVM.
 	WorkspaceClone = "clone"
 )
 

@@ -13,7 +13,7 @@ import (
 // its own floor, or within its own line.
 var floors = []string{
 	"hint lazyregexp",
-	"wire",
+	"scopes wire",
 	"egress gitrepo",
 	"credential gitsync projectimage",
 	"config",

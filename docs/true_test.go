@@ -12,14 +12,18 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// TestStateDirectoriesAreDocumented checks that each directory that the code
-// makes below the plugin's state directory is in the list of files.
+// TestStateDirectoriesAreDocumented checks that each directory, and each file without an extension, that the code
+// makes below the plugin's state directory, or in the folder of a scope, is in the list of files.
 func TestStateDirectoriesAreDocumented(t *testing.T) {
 	files, found := read(t, "internals/files.md"), 0
 	for _, file := range sources(t) {
 		for _, m := range regexp.MustCompile(`\.Join\((?:\w+\.)*[sS]tateDir, "([a-z-]+)"`).FindAllStringSubmatch(read(t, file), -1) {
 			found++
-			assert.Check(t, strings.Contains(files, "| `"+m[1]+"/"), "internals/files.md lacks %s/ of %s", m[1], file)
+			assert.Check(t, strings.Contains(files, "| `"+m[1]+"/") || strings.Contains(files, "| `"+m[1]+"`"), "internals/files.md lacks %s of %s", m[1], file)
+		}
+		for _, m := range regexp.MustCompile(`scopes\.Path\([^,]+, [^,]+, "([a-z.-]+)"`).FindAllStringSubmatch(read(t, file), -1) {
+			found++
+			assert.Check(t, strings.Contains(files, "| `scopes/NAME/"+m[1]), "internals/files.md lacks scopes/NAME/%s of %s", m[1], file)
 		}
 	}
 	assert.Assert(t, found > 10, "only %d directories", found)

@@ -36,7 +36,7 @@ func (w *world) loopEnd(t *testing.T) host.End {
 // terminal.
 func (w *world) waitForDetached(t *testing.T) {
 	t.Helper()
-	notes := filepath.Join(w.config, "ralph", "dispatches", w.sandbox(t).Name, "*")
+	notes := filepath.Join(w.config, "ralph", "scopes", w.sandbox(t).Name, "dispatches", "*")
 	eventually(t, func() error {
 		found, err := filepath.Glob(notes)
 		for _, note := range found {
@@ -284,17 +284,19 @@ func TestBackgroundLoopRemovesItsOneTimeSandbox(t *testing.T) {
 	})
 }
 
-// The logs of a clone cannot be read from outside, but what is on the host can.
+// The logs of a clone are copied to the worktree.
 func TestAttachToALoopInAClone(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
-		w.setenv("RALPH_WORKSPACE", "clone")
-		w.plan(t, task{ID: "slow", Title: "Wait", Steps: []string{"for i in $(seq 100); do test -e go && exit; sleep 0.1; done; echo patience >said"}})
+		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
-		res := w.ralph(t, "logs", "-f").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, " are in its private clone\nHint: follow a background loop with "))
-		back := w.ralph(t, "attach").expect(t, 14)
-		assert.Check(t, is.Contains(back.stdout, "Mode:   build"))
-		assert.Check(t, is.Contains(back.stdout, "All tasks complete"))
-		assert.Equal(t, w.loopEnd(t).ExitCode, 14)
+		waitForFile(t, w.pathInside(t, "begun"))
+		follow, attach := start(t, w.docker("ralph", "logs", "-f")), start(t, w.docker("ralph", "attach"))
+		follow.stdout.WaitFor(t, "Mode:")
+		attach.stdout.WaitFor(t, "Mode:")
+		w.write(t, w.pathInside(t, "go"), "")
+		assert.Check(t, is.Contains(follow.wait(t).expect(t, 0).stdout, "All tasks complete"))
+		assert.Check(t, is.Contains(attach.wait(t).expect(t, 0).stdout, "All tasks complete"))
+		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Wait for go")
 	})
 }

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -105,6 +106,7 @@ func (w *world) setUpFake(t *testing.T) {
 	assert.NilError(t, os.Mkdir(w.fakeDir, 0o755))
 	s := sandboxcli.Defaults()
 	s.Mode, s.Engine, s.Template = sandboxcli.ModeContainer, w.engine.Host, engines.BaseImage()
+	s.Disk = w.repo
 	s.Idle = sandboxcli.Duration(10 * time.Minute) // no test takes as long
 	assert.NilError(t, s.Save(w.fakeDir))
 	w.setenv(sandboxcli.DirEnv, w.fakeDir)
@@ -327,7 +329,7 @@ func (s *imageStore) seedTemplates(t *testing.T, w *world) {
 	first.setenv("RALPH_SCOPE_BRANCH", "image")
 	first.ok(t, "--recreate", "task", "list")
 	first.remove(t, first.sandbox(t))
-	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "microvms")))
+	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "scopes")))
 	assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
 	content, err := os.ReadFile(file)
 	assert.NilError(t, err)
@@ -336,6 +338,20 @@ func (s *imageStore) seedTemplates(t *testing.T, w *world) {
 		s.templates = map[string]string{}
 	}
 	s.templates[w.engine.Name] = string(content)
+}
+
+// waitForKeepalive waits until a keeper has a session in a microVM.
+func (w *world) waitForKeepalive(t *testing.T, sb sandbox) {
+	t.Helper()
+	eventually(t, func() error {
+		sessions, err := filepath.Glob(filepath.Join(w.fakeDir, "*", "sessions", sb.Name, "*"))
+		for _, file := range sessions {
+			if command, _ := os.ReadFile(file); strings.Contains(string(command), " _hold ") { // some have ended
+				return nil
+			}
+		}
+		return cmp.Or(err, errors.New("no keeper has a session"))
+	})
 }
 
 // waitForNoKeepalive waits until no keeper is left.

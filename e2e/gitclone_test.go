@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/client"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
@@ -101,7 +103,7 @@ func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
 func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{"git switch -qc side && echo s > s.txt && git add -A && git commit -qm side && git switch -q main"}})
-		res := w.ralph(t, "build").expect(t, 0)
+		res := w.ralph(t, "build").expect(t, wire.ExitUnmerged)
 		name := w.sandbox(t).Name
 		assert.Assert(t, is.Contains(res.stderr, `The sandbox's branch "side" is at refs/ralph/`+name+`/side`))
 		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "main")
@@ -111,6 +113,8 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 		first := w.container(t).ID
 		w.ok(t, "--recreate", "task", "list")
 		assert.Assert(t, w.container(t).ID != first)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+		w.ok(t, "task", "delete", "a")
 
 		// A sandbox that others have removed leaves its volume.
 		w.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"touch begun; git add -A; git commit -qm hanging; touch committed; sleep 1000"}})
@@ -248,13 +252,14 @@ func TestLoopStaysOnItsBranch(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"git checkout -qb other && echo a > a.txt && git add a.txt && git commit -qm 'On other'"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt"}})
-		res := w.ralph(t, "build").expect(t, 0)
+		res := w.ralph(t, "build").expect(t, wire.ExitUnmerged)
 		assert.Check(t, is.Contains(res.stderr, "Warning: switched the worktree back to branch main; commits remain on other"))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
 		assert.Equal(t, w.git(t, "log", "--format=%s", "HEAD~..main"), "Add b")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		name := w.sandbox(t).Name
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/other"), "On other")
+		w.git(t, "merge", "-q", "-m", "Merge other", "refs/ralph/"+name+"/other")
 
 		w.ralph(t, "shell", "--", "sh", "-c", "git checkout -qb third && echo t > t.txt && git add t.txt && git commit -qm 'On third'").expect(t, 0)
 		w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{`test "$(git symbolic-ref --short HEAD)" = main && echo c > c.txt`}})
@@ -304,72 +309,131 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 	})
 }
 
-// A sandbox that works on a clone does not change the user's branch and worktree. Its
-// commits are fetched after every build, and recreating it loses none.
-func TestCloneLeavesTheWorktreeUnchanged(t *testing.T) {
+// A microVM has the same clone as a container: nothing of the repository is mounted, its commits arrive on
+// the user's branch, and removing it loses none.
+func TestCloneInAMicroVM(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
-		w.setenv("RALPH_WORKSPACE", "clone")
-		before := w.git(t, "rev-parse", "HEAD")
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
-		res := w.ralph(t, "build").expect(t, 14)
-		name := w.sandbox(t).Name
-		ref := "refs/ralph/" + name + "/main"
-		assert.Assert(t, is.Contains(res.stderr, "Error: commits of the loop are not on your branch main, but at "+ref+"\n"))
-		assert.Assert(t, is.Contains(res.stderr, `The sandbox has 1 commit missing from your branch: merge with "git merge `+ref+`"`))
-		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
-		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
-		_, err := os.Stat(filepath.Join(w.repo, "a.txt"))
-		assert.Assert(t, os.IsNotExist(err))
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", ref), "Add a")
-
-		// What a failed run has not committed is on a branch; what a shell has not is nowhere else.
-		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > begun; exit 1"}})
-		w.ralph(t, "build", "-n", "1")
-		begun := w.git(t, "for-each-ref", "--format=%(refname)", "refs/ralph/"+name+"/ralph-leftover")
-		assert.Assert(t, is.Contains(begun, "/ralph-leftover/b-"))
-		assert.Equal(t, w.git(t, "show", begun+":begun"), "b")
-		w.ok(t, "shell", "--", "touch", "begun")
-		res = w.ralph(t, "--recreate", "task", "list")
-		res.expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, "there are changes that are not committed"))
-		assert.Assert(t, is.Contains(res.stderr, "docker ralph clean --discard-commits "+name))
-		w.ok(t, "task", "delete", "b")
-		w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"true"}})
-		w.ralph(t, "build").expect(t, 14)
-
-		w.ok(t, "--recreate", "task", "list")
-		assert.Assert(t, w.sandbox(t).ID != "")
-		assert.Equal(t, w.git(t, "log", "--format=%s", "HEAD.."+ref), "Add c\nAdd a")
-		w.git(t, "merge", "-q", "--ff-only", ref)
+		w.ok(t, "build")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "main"), "Add a")
 		assert.Equal(t, w.read(t, "a.txt"), "a\n")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
+		assert.Check(t, is.Contains(w.ok(t, "logs"), "All tasks complete"))
+		sb := w.sandbox(t)
+		made, err := w.engine.Client(t).ContainerInspect(t.Context(), sb.ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+		for _, m := range made.Container.Mounts {
+			assert.Check(t, !strings.HasPrefix(m.Source, w.repo), "%s is mounted", m.Source)
+		}
+
+		// What is not committed is shown, and comes into the worktree on request.
+		w.ok(t, "shell", "--", "sh", "-c", "echo more >> a.txt; echo new > new.txt")
+		diff := w.ok(t, "diff")
+		assert.Check(t, is.Contains(diff, "+more"))
+		assert.Check(t, is.Contains(diff, "+new"))
+		assert.Equal(t, w.read(t, "a.txt"), "a\n")
+		w.ok(t, "apply")
+		assert.Equal(t, w.read(t, "a.txt"), "a\nmore\n")
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "Mine")
+
+		// Work that the user's branch does not get survives the sandbox.
+		w.write(t, filepath.Join(w.repo, "d.txt"), "the user's\n")
+		w.plan(t, task{ID: "d", Title: "Add d", Steps: []string{"echo d > d.txt"}})
+		res := w.ralph(t, "build").expect(t, wire.ExitUnmerged)
+		assert.Check(t, is.Contains(res.stderr, `your "d.txt" would be overwritten`))
+		w.ok(t, "clean", "--force")
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+sb.Name+"/main"), "Add d")
+		assert.Equal(t, w.read(t, "d.txt"), "the user's\n")
+		assert.Equal(t, w.statuses(t)["a"], "done")
+	})
+}
+
+// An agent that replaces its git directory, which is behind a link there, ends a run and no more.
+func TestReplacedGitDirectoryInAMicroVMIsRestored(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Break it", Steps: []string{"rm -rf .git; git init -q; echo x > .git/HEAD"}})
+		w.ralph(t, "build", "-n", "1")
+		sb := w.sandbox(t)
+		w.ok(t, "task", "delete", "a")
+		w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"echo b > b.txt"}})
+		w.ok(t, "build")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "main"), "Add b")
+		assert.Equal(t, w.sandbox(t).ID, sb.ID)
+		assert.Check(t, is.Contains(w.ralph(t, "clean", "--force").expect(t, 1).stderr, ".git/ralph-lost"))
+	})
+}
+
+// A linked worktree and a shallow repository have clones, too.
+func TestCloneOfALinkedAndAShallowRepositoryInAMicroVM(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.git(t, "commit", "-q", "--allow-empty", "-m", "second")
+		shallow := filepath.Join(w.dir, "shallow")
+		w.git(t, "clone", "-q", "--depth", "1", "file://"+w.repo, shallow)
+		cmd := w.command("git", "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
+		cmd.Dir = shallow
+		run(t, cmd).expect(t, 0)
+		linked := filepath.Join(w.dir, "linked")
+		w.git(t, "worktree", "add", "-q", "-b", "side", linked)
+		for _, dir := range []string{linked, shallow} {
+			cmd := w.docker("ralph", "shell", "--", "sh", "-c", "git commit -q --allow-empty -m inside")
+			cmd.Dir = dir
+			run(t, cmd).expect(t, 0)
+			assert.Equal(t, w.git(t, "-C", dir, "log", "-1", "--format=%s"), "inside")
+		}
+	})
+}
+
+// A clone that was removed without docker-ralph had the backlog: the worktree's earlier one counts again.
+func TestMicroVMThatWasRemovedWithItsCloneIsReplaced(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}}, task{ID: "b", Title: "Fail", Steps: []string{"exit 1"}})
+		w.createUnrelatedMicroVM(t)
+		w.ralph(t, "build", "-n", "1").expect(t, 0)
+		w.remove(t, w.sandbox(t))
+		res := w.ralph(t, "task", "list").expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "was removed with its backlog: using the worktree's earlier one\nHint: list newer copies with"))
+		w.ok(t, "task", "restore")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "open"})
+		w.ok(t, "shell", "--", "test", "-e", "a.txt")
+	})
+}
+
+// Commits of a clone that sbx has made for an earlier version are fetched by the user.
+func TestCloneMadeBySbxIsKept(t *testing.T) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
+		w.ralph(t, "--workspace", "live", "task", "list").expect(t, 0)
+		sb := w.sandbox(t)
+		file := filepath.Join(w.config, "ralph", "scopes", sb.Name, "scope.json")
+		content, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		var sections map[string]map[string]any
+		assert.NilError(t, json.Unmarshal(content, &sections))
+		made := sections["sbx"]
+		made["private"] = true
+		settings, known := made["settings"].(string)
+		assert.Assert(t, known)
+		made["settings"] = strings.Replace(settings, "{", `{"private git directory":"on",`, 1)
+		content, err = json.Marshal(sections)
+		assert.NilError(t, err)
+		w.write(t, file, string(content))
+		for _, args := range [][]string{{"task", "list"}, {"--workspace", "live", "build"}, {"--recreate", "task", "list"}, {"clean", "--force"}, {"diff"}} {
+			res := w.ralph(t, args...)
+			assert.Check(t, res.code != 0, "%q", args)
+			assert.Check(t, is.Contains(res.stderr, "sbx made the clone in the sandbox "+sb.Name), "%q", args)
+			assert.Check(t, is.Contains(res.stderr, "git fetch sandbox-"+sb.Name), "%q", args)
+		}
+		assert.Equal(t, w.sandbox(t).ID, sb.ID)
+		w.ok(t, "clean", "--force", "--discard-commits", sb.Name)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
 	})
 }
 
 func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
-	onMicroVMs(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_WORKSPACE", "clone")
-		if w.driver == config.DriverDockerSandbox {
-			res := w.ralph(t, "task", "list").expect(t, 1)
-			assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.workspace = "clone" works with the drivers container and sbx only, not docker-sandbox`))
-			return
-		}
-		linked := filepath.Join(w.dir, "linked")
-		w.git(t, "worktree", "add", "-q", "-b", "side", linked)
-		cmd := w.docker("ralph", "task", "list")
-		cmd.Dir = linked
-		res := run(t, cmd).expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, "Error: sbx cannot clone a linked worktree\nHint: change to the main one, "+w.repo))
-
-		w.git(t, "commit", "-q", "--allow-empty", "-m", "second")
-		shallow := filepath.Join(w.dir, "shallow")
-		w.git(t, "clone", "-q", "--depth", "1", "file://"+w.repo, shallow)
-		cmd = w.command("git", "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
-		cmd.Dir = shallow
-		run(t, cmd).expect(t, 0)
-		cmd = w.docker("ralph", "task", "list")
-		cmd.Dir = shallow
-		res = run(t, cmd).expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, "Error: sbx cannot clone a shallow clone\nHint: run \"git fetch --unshallow\""))
+	onMicroVM(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
+		res := w.ralph(t, "--workspace", "clone", "task", "list").expect(t, 1)
+		assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.workspace = "clone" works with the drivers container and sbx only, not docker-sandbox`))
 		assert.Equal(t, len(w.sandboxes(t)), 0, "nothing was made")
 	})
 }

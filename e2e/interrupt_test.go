@@ -22,6 +22,7 @@ import (
 
 func TestTerminalSizeIsForwarded(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_WORKSPACE", "live")
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
 		waitForFile(t, w.pathInside(t, "begun"))
@@ -254,6 +255,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 
 func TestSignalDuringSandboxCreation(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_WORKSPACE", "live") // the backlog of a clone goes with its microVM
 		w.ignoreMarkers(t)
 		w.createUnrelatedMicroVM(t)
 		w.plan(t, slowTask())

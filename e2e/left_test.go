@@ -10,6 +10,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Loops whose command on this machine was killed go on. The commands that show them fetch
@@ -129,7 +131,7 @@ func assertUnfetchableSandboxIsKept(t *testing.T, w *world) {
 	w.plan(t, task{ID: "a", Title: "A", Steps: []string{
 		`echo said; tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w /etc/hostname) | git mktree) && git branch bad $(git commit-tree -m bad -p HEAD $tree)`,
 	}})
-	w.ralph(t, "build", "-n", "1").expect(t, 0)
+	w.ralph(t, "build", "-n", "1").expect(t, wire.ExitUnmerged)
 	name := w.sandbox(t).Name
 	for _, args := range [][]string{{"clean", "--force"}, {"--recreate", "task", "list"}} {
 		res := w.ralph(t, args...).expect(t, 1)
@@ -143,5 +145,5 @@ func assertUnfetchableSandboxIsKept(t *testing.T, w *world) {
 	assert.Equal(t, len(w.sandboxes(t)), 0)
 	assert.Check(t, is.Contains(w.ok(t, "logs"), "said"))
 	w.setenv("RALPH_WORKSPACE", "live")
-	assert.Equal(t, w.statuses(t)["a"], "done", "the backlog came back")
+	assert.Equal(t, w.statuses(t)["a"], "open", "the backlog came back, without the commits that were discarded")
 }

@@ -20,19 +20,16 @@ import (
 // processes that never stop starting others. The loop goes on.
 func TestProcessLimitEndsOnlyTheRun(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ agent, reason string }{
-		"full": {`perl -e 'use Socket; until (-e ".ralph/full") { select undef, undef, undef, 0.05 }
+	for name, agent := range map[string]string{
+		"full": `perl -e 'use Socket; until (-e ".ralph/full") { select undef, undef, undef, 0.05 }
 	for (1..50) { socket my $s, PF_UNIX, SOCK_STREAM, 0; connect $s, pack_sockaddr_un("\0docker-ralph-deadline") and syswrite $s, "0\n"; push @s, $s } sleep 600' &
 setsid bash -c 'while :; do setsid bash -c "while :; do sleep 600 & done" & sleep 1; done' &
 for i in $(seq 1000); do sleep 600 & done 2>/dev/null
 : >.ralph/full
-while :; do sleep 600 & done 2>/dev/null`, "the agent was stopped: process limit (1024) reached"},
-		"fork bomb": {
-			`setsid perl -e 'exit if fork; while (1) { exit if fork }' &
+while :; do sleep 600 & done 2>/dev/null`,
+		"fork bomb": `setsid perl -e 'exit if fork; while (1) { exit if fork }' &
 perl -e 'while (1) { my $p = fork; exit if !defined $p && rand() < 0.5 }' &
 exec perl -e 'use IO::File; until (($_ = IO::File->new("/sys/fs/cgroup/pids/pids.events") || IO::File->new("/sys/fs/cgroup/pids.events")) && <$_> !~ / 0$/) {} exit 3'`,
-			"the agent exited with code 3: process limit (1024) reached",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEngines(t, func(t *testing.T, w *world) {
@@ -41,14 +38,14 @@ exec perl -e 'use IO::File; until (($_ = IO::File->new("/sys/fs/cgroup/pids/pids
 				w.ok(t, append(flags, "task", "create", "a", "Add one")...)
 				w.write(t, w.repo+"/.ralph/prompts/build.md", `ralph task claim a
 if mkdir .ralph/again 2>/dev/null; then
-`+tc.agent+`
+`+agent+`
 fi
 touch one; git add one; git commit -qm "Add one"
 ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
 `)
 				w.chown(t, w.repo+"/.ralph/prompts")
 				res := w.ralph(t, append(flags, "build")...).expect(t, 0)
-				assert.Check(t, is.Contains(res.stderr, tc.reason))
+				assert.Check(t, is.Regexp(map[string]string{"full": "the agent was stopped", "fork bomb": "the agent (was stopped|exited with code 3)"}[name]+": process limit \\(1024\\) reached", res.stderr))
 				assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one")
 				w.ok(t, append(flags, "shell", "--", "sh", "-c", "! grep -lz '^p[e]rl$\\|^sl[e]ep$' /proc/[0-9]*/cmdline")...)
 			})

@@ -127,10 +127,46 @@ func TestCodexWorksWithoutItsKey(t *testing.T) {
 	})
 }
 
+// The real codex, with a provider for which it prefers WebSockets, uses HTTP after one
+// attempt, so that tokens are counted.
+func TestCodexFallsBackToHTTP(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		const program = ".ralph/codex" // the sandbox sees it, and no commit has it
+		model := &modelapi.Vendor{Say: "All done.", Commands: []string{
+			"ralph task claim a", "echo one >one; git add one; git commit -qm 'Add one'",
+			`ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"`,
+		}}
+		w.setenv("OPENAI_API_KEY", "sk-codex-e2e")
+		w.setenv("OPENAI_BASE_URL", w.serve(t, model)+"/v1")
+		w.setenv("RALPH_NETWORK", "deny")
+		w.configure(t, `[agents.mine]
+keys = "openai"
+stream = "codex"
+command = ["sh", "-c", '''`+program+` exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -m gpt-test \
+	-c allow_login_shell=false -c 'model_provider="ws"' \
+	-c "model_providers.ws={name=\"ws\", base_url=\"$OPENAI_BASE_URL\", env_key=\"OPENAI_API_KEY\", wire_api=\"responses\", supports_websockets=true}" - 2>.ralph/said''']
+`)
+		flags := []string{"--agent", "mine", "--image", engines.BaseImage()}
+		w.ok(t, append(flags, "task", "create", "a", "Add one")...)
+		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), w.pathInside(t, program)))
+		res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 0)
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one", res.stdout+res.stderr)
+
+		said, err := os.ReadFile(w.pathInside(t, ".ralph/said"))
+		assert.NilError(t, err)
+		assert.Equal(t, strings.Count(string(said), "failed to connect to Responses WebSocket"), 1, string(said))
+		assert.Check(t, !strings.Contains(res.stdout, "Reconnecting"), res.stdout)
+		for _, other := range model.Others() {
+			assert.Check(t, !strings.HasSuffix(other, "/responses"), "the WebSocket reached the endpoint")
+		}
+	})
+}
+
 // The real opencode uses the proxy, without a key. It runs on this machine: in a
 // sandbox it tries its own hosts for most of a minute first.
 func TestOpencodeUsesTheProxy(t *testing.T) {
 	t.Parallel()
+	onlyInMatrix(t)
 	model := &modelapi.Vendor{Say: "All done.", Commands: []string{"echo one >one"}}
 	server := httptest.NewServer(model)
 	t.Cleanup(server.Close)

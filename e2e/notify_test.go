@@ -120,7 +120,7 @@ func TestHangingNotificationDoesNotDelayTheLoop(t *testing.T) {
 		w.ok(t, "--detach", "build")
 		assert.Equal(t, w.loopEnd(t).ExitCode, 0)
 		waitForFile(t, filepath.Join(w.home, "notification"))
-		records := filepath.Join(w.config, "ralph", "dispatches", w.sandbox(t).Name)
+		records := filepath.Join(w.config, "ralph", "scopes", w.sandbox(t).Name, "dispatches")
 		eventually(t, func() error { // the process of the loop has ended
 			left, err := os.ReadDir(records)
 			if err == nil && len(left) > 0 {

@@ -132,7 +132,7 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
 		assert.Check(t, is.Equal(res.stderr, ""), "no container was ever created")
-		w.write(t, filepath.Join(w.config, "ralph", "sandboxes", "ralph-other.json"), "{}")
+		w.write(t, filepath.Join(w.config, "ralph", "scopes", "ralph-other", "scope.json"), `{"container": {}}`)
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, name+"\n"))
 		const missing = "Warning: some sandboxes may be missing: the driver container: "

@@ -22,7 +22,7 @@ import (
 
 // timeout bounds everything that is waited for. It is reached only on a very busy
 // machine.
-const timeout = time.Minute
+const timeout = 3 * time.Minute
 
 // result is how a command ended.
 type result struct {

@@ -80,7 +80,7 @@ func newRemoteWorld(t *testing.T, e engines.Engine, by transport) (*world, *slow
 	return w, link
 }
 
-// hasClone reports whether the world's sandboxes are containers with a clone.
+// hasClone reports whether the world's sandboxes have a clone.
 func (w *world) hasClone() bool {
 	workspace := ""
 	for _, entry := range w.env {
@@ -88,12 +88,12 @@ func (w *world) hasClone() bool {
 			workspace = value
 		}
 	}
-	return w.driver == config.DriverContainer && workspace != config.WorkspaceLive
+	return w.driver != config.DriverDockerSandbox && workspace != config.WorkspaceLive
 }
 
-// insideUID is the ID of the agent's user: yours, or always the same in a clone.
+// insideUID is the ID of the agent's user: yours, or always the same in a container with a clone.
 func (w *world) insideUID() string {
-	if w.hasClone() {
+	if w.hasClone() && !w.isMicroVM() {
 		return "1000"
 	}
 	return fmt.Sprint(w.uid)
@@ -101,7 +101,7 @@ func (w *world) insideUID() string {
 
 // insideUser is the agent's user and group.
 func (w *world) insideUser() string {
-	if w.hasClone() {
+	if w.hasClone() && !w.isMicroVM() {
 		return "1000:1000"
 	}
 	return fmt.Sprintf("%d:%d", w.uid, w.gid)
@@ -113,6 +113,15 @@ func (w *world) pathInside(t *testing.T, name string) string {
 	t.Helper()
 	if !w.hasClone() {
 		return filepath.Join(w.repo, name)
+	}
+	if w.isMicroVM() {
+		res, err := w.engine.Client(t).ContainerInspect(t.Context(), w.sandbox(t).ID, client.ContainerInspectOptions{})
+		assert.NilError(t, err)
+		for _, m := range res.Container.Mounts {
+			if m.Destination == w.repo {
+				return filepath.Join(m.Source, name)
+			}
+		}
 	}
 	for _, c := range w.containers(t) {
 		if c.Labels[labelPrefix+"worktree"] == w.repo {

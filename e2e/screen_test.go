@@ -15,6 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/screentest"
 )
 
@@ -48,7 +49,7 @@ func (w *world) normalize(sent string) string {
 }
 
 func TestNormalize(t *testing.T) {
-	w := &world{dir: "/tmp/e2e-1/world-2", slug: "e2e/abc", uid: 1234}
+	w := &world{dir: "/tmp/e2e-1/world-2", slug: "e2e/abc", uid: 1234, driver: config.DriverDockerSandbox}
 	got := w.normalize("/tmp/e2e-1/world-2/src/abc ralph-e2e-abc-main 1m3.5s   315ms 2026-01-02 03:04:05 20260102-030405 0be7aca 1234 " + strings.Join(slices.Repeat([]string{"0a"}, 32), ""))
 	assert.Equal(t, got, "/home/una/src/shop ralph-e2e-shop-main TIME  TIME  DATE DATE HASH UID HASH")
 }

@@ -189,9 +189,10 @@ func (w *world) withClaude(t *testing.T, program string) []string {
 	t.Helper()
 	planned := *w
 	planned.setenv("CLAUDE_CODE_USE_BEDROCK", "0")
+	planned.setenv("RALPH_WORKSPACE", "live") // the worktree keeps the task
 	planned.plan(t, task{ID: "a", Title: "Title"})
 	planned.remove(t, planned.sandbox(t))
-	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "microvms")))
+	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "scopes")))
 	return []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", program)}
 }
 
@@ -216,6 +217,7 @@ func TestMicroVMSecretsAreInNoCommandLineOrFile(t *testing.T) {
 		flags = append(flags, "--env", "MY_TOKEN", "--env", "ANTHROPIC_API_KEY")
 
 		argvs := watchArgv(t, names...)
+		w.ok(t, append(flags, "task", "list")...)
 		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build", "-n", "1")...))
 		waitForFile(t, w.pathInside(t, "begun"))
 		for _, value := range secrets {
@@ -225,7 +227,7 @@ func TestMicroVMSecretsAreInNoCommandLineOrFile(t *testing.T) {
 		res := build.wait(t).expect(t, 0)
 		seen := argvs()
 
-		assert.Equal(t, w.read(t, "lengths"), strings.TrimPrefix(want, " ")+"\n", "the agent has them all")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "lengths")), strings.TrimPrefix(want, " ")+"\n", "the agent has them all")
 		assert.Assert(t, seen[agentArgv])
 		for name, value := range secrets {
 			assert.Check(t, !seen[value], "%s was in a command line", name)
@@ -259,7 +261,11 @@ func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
 		w.setenv("ANTHROPIC_API_KEY", key)
 		w.write(t, filepath.Join(w.repo, "mine"), "")
 		res = w.ralph(t, build...).expect(t, 0)
-		assert.Equal(t, res.stderr, "Warning: the agent works on your files and can commit your uncommitted changes in 1 file: mine\n")
+		changes := "Warning: the agent works on your files and can commit your uncommitted changes in 1 file: mine\n"
+		if w.hasClone() {
+			changes = "Warning: the sandbox does not have your uncommitted changes in 1 file: mine\nHint: commit them, or pass --with-changes\n"
+		}
+		assert.Equal(t, res.stderr, changes)
 		assert.Equal(t, w.readFile(t, w.pathInside(t, "key")), "key: proxy-managed\n")
 
 		// Unless the user passes it.
@@ -316,7 +322,7 @@ func TestBedrockCredentialsAreRefreshedForEachCommand(t *testing.T) {
 
 		for n := 1; n <= 2; n++ {
 			w.ok(t, build...)
-			assert.Equal(t, w.read(t, "env"), fmt.Sprintf(`AWS_ACCESS_KEY_ID=AKIA%[1]d
+			assert.Equal(t, w.readFile(t, w.pathInside(t, "env")), fmt.Sprintf(`AWS_ACCESS_KEY_ID=AKIA%[1]d
 AWS_DEFAULT_REGION=eu-test-1
 AWS_REGION=eu-test-1
 AWS_SECRET_ACCESS_KEY=secret%[1]d
@@ -349,9 +355,9 @@ func TestRepositoryCannotEnableBedrock(t *testing.T) {
 
 		w.setenv("CLAUDE_CODE_USE_BEDROCK", "0")
 		w.ok(t, build...)
-		assert.Equal(t, w.read(t, "env"), "")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, "env")), "")
 		w.setenv("CLAUDE_CODE_USE_BEDROCK", "1")
 		w.ok(t, build...)
-		assert.Check(t, is.Contains(w.read(t, "env"), "AWS_REGION=eu-test-1\n"))
+		assert.Check(t, is.Contains(w.readFile(t, w.pathInside(t, "env")), "AWS_REGION=eu-test-1\n"))
 	})
 }

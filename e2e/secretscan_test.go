@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -134,7 +133,7 @@ func TestFailedSecretScanBlocks(t *testing.T) {
 				return poll.Continue("the agent has not begun")
 			}
 			return poll.Success()
-		}, poll.WithTimeout(time.Minute))
+		}, poll.WithTimeout(timeout))
 		hide.Store(true)
 		w.write(t, w.pathInside(t, "go"), "")
 		res = (<-done).expect(t, wire.ExitUnmerged)

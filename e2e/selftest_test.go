@@ -70,7 +70,7 @@ func (w *world) selfTest(t *testing.T, dir string, code int, args ...string) []c
 func (w *world) stateFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, folder := range []string{"sandboxes", "microvms", "dispatches", "backlogs", "locks"} {
+	for _, folder := range []string{"scopes", "locks"} {
 		err := filepath.WalkDir(filepath.Join(w.config, "ralph", folder), func(path string, entry fs.DirEntry, err error) error {
 			shared := strings.HasPrefix(filepath.Base(path), "image-") || strings.HasPrefix(filepath.Base(path), "sbx-")
 			if err == nil && !entry.IsDir() && !shared {

@@ -93,6 +93,10 @@ func newRootWorld(t *testing.T, e engines.Engine) *world {
 
 func (w *world) setUp(t *testing.T) {
 	t.Helper()
+	if listed(t, onlyMatrix) {
+		onlyInMatrix(t)
+	}
+
 	dir, err := os.MkdirTemp(shared.dir, "world-")
 	assert.NilError(t, err)
 	assert.NilError(t, os.Chmod(dir, 0o755))

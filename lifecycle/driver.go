@@ -45,6 +45,11 @@ type Sandbox struct {
 	State State
 	// Why describes the state Unknown, and what to do.
 	Why string
+	// Client is the ID of the client that created it; empty for a microVM, or if an earlier version did.
+	Client string
+	// OtherClient names that client if it is not this one, such as "una@laptop". Only [Driver.List] returns
+	// such sandboxes, and no other method of a driver is called for them.
+	OtherClient string
 
 	Scope     gitrepo.Scope
 	Root      string // root of the scope's worktree
@@ -277,15 +282,56 @@ var ErrDisconnected = errors.New("lost the connection to the engine")
 // process.
 var ErrDetached = errors.New("detached")
 
-// ForeignError means that the name of a sandbox is used by something that
-// docker-ralph did not create.
-type ForeignError struct{ Name, What string }
+// ForeignError means that the name of a sandbox, or of a part of one, is used by something that
+// this client did not create.
+type ForeignError struct {
+	Name, What string
+	// Client names the other client that created it; empty if docker-ralph did not create it.
+	Client string
+	// Sandbox is the sandbox of the other client; empty for a part of one.
+	Sandbox Sandbox
+}
 
-// Foreign returns a [ForeignError] with a hint.
+// Foreign returns a [ForeignError] for something that docker-ralph did not create, with a hint.
 func Foreign(name, what string) error {
-	return hint.Wrap(&ForeignError{name, what}, "rename or remove it")
+	return hint.Wrap(&ForeignError{Name: name, What: what + " that docker-ralph did not create"}, "rename or remove it")
+}
+
+// Unrecorded returns a [ForeignError] for a microVM of which this client has no record: another client, or a user,
+// created it.
+func Unrecorded(name, what string) error {
+	return hint.Wrap(&ForeignError{Name: name, What: what + " that this client did not create"},
+		"use the Docker configuration directory with which it was created, or rename or remove it")
+}
+
+// OfOtherClient returns the [ForeignError] for the sandbox of another client, with hints.
+func OfOtherClient(sb Sandbox) error {
+	err := hint.Wrap(&ForeignError{Name: sb.Name, What: "the sandbox", Client: sb.OtherClient, Sandbox: sb},
+		"if that client is gone, run %q", "docker ralph clean --discard-commits "+sb.Name)
+	return otherClient(err)
+}
+
+// PartOfOtherClient returns the [ForeignError] for something else that another client has created, with hints.
+func PartOfOtherClient(name, what, client string) error {
+	return otherClient(hint.Wrap(&ForeignError{Name: name, What: what, Client: client}, "if that client is gone, remove it"))
+}
+
+func otherClient(err error) error {
+	return hint.Wrap(err, "use the Docker configuration directory with which it was created, or a worktree at another path")
+}
+
+// SandboxOfOtherClient returns the sandbox of another client, if that is why [Driver.Lookup] has failed.
+func SandboxOfOtherClient(err error) (sb Sandbox, is bool) {
+	foreign, is := errors.AsType[*ForeignError](err)
+	if !is || foreign.Sandbox.Name == "" {
+		return Sandbox{}, false
+	}
+	return foreign.Sandbox, true
 }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("the name %s is in use by %s that docker-ralph did not create", e.Name, e.What)
+	if e.Client != "" {
+		return fmt.Sprintf("%s %s belongs to another client, %s", e.What, e.Name, e.Client)
+	}
+	return fmt.Sprintf("the name %s is in use by %s", e.Name, e.What)
 }

@@ -37,6 +37,8 @@ type Ensurer struct {
 	// Outdated reports a sandbox of a kind that earlier versions made: it is recreated without asking;
 	// may be nil.
 	Outdated func(sb Sandbox) bool
+	// Lost is called before a sandbox is created that did not exist; may be nil.
+	Lost func(ctx context.Context) error
 	// Failed is called when a sandbox could not be started, before a new one is
 	// removed; may be nil.
 	Failed func(ctx context.Context, sb Sandbox)
@@ -136,17 +138,8 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		return Sandbox{}, err
 	}
 	recreated := recreate || sb.State == NotFound || sb.State == Unknown || len(e.conflicts(own, sb)) > 0
-	switch {
-	case sb.State == Unknown:
-		err = e.confirmLost(ctx, sb, recreate)
-	case recreated && sb.State != NotFound:
-		err = e.confirmRecreate(ctx, own, sb, recreate)
-	}
-	if recreated && err == nil { // before the old sandbox is removed
-		err = e.Image(ctx)
-	}
-	if recreated && err == nil && sb.State != NotFound && sb.State != Unknown {
-		err = e.discard(ctx, sb)
+	if recreated {
+		err = e.makeWay(ctx, own, sb, recreate)
 	}
 	if err != nil {
 		return Sandbox{}, err
@@ -178,6 +171,31 @@ func (e *Ensurer) ensure(ctx context.Context, spec Spec, recreate bool) (Sandbox
 		return Sandbox{}, err
 	}
 	return sb, nil
+}
+
+// makeWay asks before a sandbox is recreated, and removes it, once its image is there.
+func (e *Ensurer) makeWay(ctx context.Context, own Spec, sb Sandbox, recreate bool) (err error) {
+	switch sb.State {
+	case NotFound:
+	case Unknown:
+		err = e.confirmLost(ctx, sb, recreate)
+	default:
+		err = e.confirmRecreate(ctx, own, sb, recreate)
+	}
+	if err == nil {
+		err = e.Image(ctx)
+	}
+
+	gone := sb.State == NotFound || sb.State == Unknown
+	switch {
+	case err != nil:
+		return err
+	case !gone:
+		return e.discard(ctx, sb)
+	case e.Lost != nil:
+		return e.Lost(ctx)
+	}
+	return nil
 }
 
 // replace recreates a sandbox that cannot be started. The driver keeps its commits
@@ -231,60 +249,6 @@ func (e *Ensurer) lookupStable(ctx context.Context, spec Spec) (Sandbox, error) 
 			return Sandbox{}, err
 		}
 	}
-}
-
-// confirmLost asks whether to treat a sandbox in state Unknown as removed. Nothing is
-// removed: if it still exists, creating it fails.
-func (e *Ensurer) confirmLost(ctx context.Context, sb Sandbox, agreed bool) error {
-	what := fmt.Sprintf("unknown state of the sandbox %s (driver %s)", sb.Name, e.Driver.Name())
-	switch {
-	case sb.Why == "":
-		return hint.Wrap(errors.New(what), "see %q", e.Driver.ListCommand())
-	case agreed:
-		return nil
-	case e.Confirm == nil:
-		return hint.Wrap(fmt.Errorf("%s: %s", what, sb.Why), "if the sandbox is gone, recreate it with --recreate; your files are kept")
-	}
-	ok, err := e.Confirm(ctx, fmt.Sprintf("Warning: %s: %s.\nRecreate it, if it is gone? Your files are kept.", what, sb.Why))
-	if err == nil && !ok {
-		err = fmt.Errorf("%s: nothing was changed", what)
-	}
-	return err
-}
-
-// confirmRecreate asks whether to recreate a sandbox, which must not be busy. One that no command has
-// used has nothing to lose.
-func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, agreed bool) error {
-	if sb.State == Running {
-		busy, err := e.Driver.Busy(ctx, sb)
-		if err != nil {
-			return err
-		}
-		if busy {
-			what := ""
-			if conflicts := e.conflicts(spec, sb); len(conflicts) > 0 {
-				what = " (" + describe(conflicts) + ")"
-			}
-			return hint.Wrap(fmt.Errorf("cannot recreate the sandbox %s%s: a command is running in it", sb.Name, what), "stop it with %q", "docker ralph stop "+sb.Name)
-		}
-	}
-	if !agreed && e.Outdated != nil && e.Outdated(sb) {
-		e.Report(fmt.Sprintf("Replacing the sandbox %s, which an earlier version of docker-ralph made", sb.Name))
-		return nil
-	}
-	if !agreed && !sb.Unused {
-		if e.Confirm == nil {
-			return hint.Wrap(fmt.Errorf("the sandbox %s no longer matches the configuration (%s)", sb.Name, describe(e.conflicts(spec, sb))), "recreate it with --recreate; your files are kept")
-		}
-		ok, err := e.Confirm(ctx, fmt.Sprintf("The sandbox %s no longer matches the configuration (%s). Recreate it? Your files are kept.", sb.Name, describe(e.conflicts(spec, sb))))
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return hint.Wrap(fmt.Errorf("the sandbox %s was not recreated", sb.Name), "recreate it, or undo the change of the configuration")
-		}
-	}
-	return nil
 }
 
 // adjust applies changed limits and network rules to a sandbox, unless a command runs in it.
@@ -344,8 +308,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 		if !errors.Is(err, ErrExists) {
 			return sb, err
 		}
-		// Another user, with another lock directory, is creating it. It may not be
-		// listed yet.
+		// Another client is creating it, or had the name until now. A microVM may not be listed yet.
 		sb, err = e.lookupStable(ctx, spec)
 		if err == nil && sb.State == Unknown {
 			err = fmt.Errorf("the sandbox %s exists, but its state is unknown (driver %s): %s", sb.Name, e.Driver.Name(), sb.Why)

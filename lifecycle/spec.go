@@ -36,7 +36,7 @@ func (s Spec) settings() map[string]string {
 	for name, on := range map[string]bool{
 		private:                     s.Private,
 		"read-only root filesystem": s.ReadOnly,
-		"copy of agent settings":    s.Config != "", // not its path: users with other state directories share the sandbox
+		"copy of agent settings":    s.Config != "", // not its path: the Docker configuration directory can move
 		"cache":                     s.Cache != "",
 	} {
 		if on {

@@ -18,7 +18,8 @@ networks and proxies. With --all, remove all sandboxes of the repository and the
 cache volume.
 
 Worktrees, files, branches and commits are never removed. Commits that only a
-sandbox has are fetched first. A sandbox is kept if that fails, or if it is in use.`,
+sandbox has are fetched first. A sandbox is kept if that fails, or if it is in use.
+That of another client is only removed by its name, with --discard-commits.`,
 		ValidArgsFunction: d.completeSandboxes,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := d.host(cmd, cmd.Name())

@@ -7,7 +7,6 @@ import (
 
 	"github.com/docker/cli/cli/command"
 	"github.com/docker/cli/cli/debug"
-	"github.com/moby/buildkit/session/auth/authprovider"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -161,7 +160,7 @@ func (d dispatcher) newHost(cmd *cobra.Command, name string) (host.Host, error) 
 		Confirm:       confirmer(d.cli, in),
 		Ask:           asker(d.cli, in),
 		Forward:       d.interrupts.Forward,
-		Credentials:   authprovider.LoadAuthConfig(cfg),
+		Credentials:   projectimage.ReadCredentials(cfg),
 		Progress:      projectimage.Progress{Mode: mode, Out: progressOut(d.cli)},
 		ProxyArgs:     func(engine string) map[string]*string { return cfg.ParseProxyConfig(engine, nil) },
 		// The files that the Docker CLI's streams wrap, for other programs.

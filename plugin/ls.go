@@ -116,7 +116,7 @@ func sandboxHeadings() headings {
 		"Name": formatter.NameHeader, "Scope": "SCOPE", "Repo": "REPO", "Branch": "BRANCH", "Driver": "DRIVER", "Engine": "ENGINE", "Agent": "AGENT",
 		"State": "STATE", "Loop": "LOOP", "Iteration": "ITERATION", "Task": "TASK", "Title": "TITLE", "Since": "SINCE", "ExitCode": "EXIT CODE",
 		"Worktree": "WORKTREE", "Image": "IMAGE", "Size": formatter.SizeHeader, "Activity": "ACTIVITY", "TasksLeft": "TASKS LEFT", "Tokens": "TOKENS",
-		"Cost": "COST", "LastOutput": "LAST OUTPUT", "Questions": "QUESTIONS", "Blocked": "BLOCKED", "Unfetched": "UNFETCHED",
+		"Cost": "COST", "LastOutput": "LAST OUTPUT", "Questions": "QUESTIONS", "Blocked": "BLOCKED", "Unfetched": "UNFETCHED", "OtherClient": "OTHER CLIENT",
 	}
 }
 

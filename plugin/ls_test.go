@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/golden"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/disk"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
@@ -58,6 +59,27 @@ func TestWriteSandboxes(t *testing.T) {
 	}
 	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "", false, nil), "empty --format")
 	assert.ErrorContains(t, writeSandboxes(&bytes.Buffer{}, "{{.Nothing}}", false, sandboxes()), "Nothing")
+}
+
+func TestOtherClientIsNamed(t *testing.T) {
+	s := sandboxes()[3]
+	s.OtherClient, s.Activity = "una@lap\x1b[2Jtop", manage.Unknown
+	var table, template, object bytes.Buffer
+	assert.NilError(t, writeSandboxes(&table, "table", false, []manage.SandboxStatus{s}))
+	assert.Check(t, cmp.Contains(table.String(), "   of another client, una@laptop   "))
+	assert.NilError(t, writeSandboxes(&template, "{{.OtherClient}}", false, []manage.SandboxStatus{s}))
+	assert.Equal(t, template.String(), "una@laptop\n")
+	assert.NilError(t, writeStatus(&object, "json", s))
+	assert.Check(t, cmp.Contains(object.String(), `"other_client": "una@lap`))
+	assert.Check(t, cmp.Contains(statusText(s, time.Now()), "Sandbox    ralph-acme-shop-new: running (container, shell), of another client, una@laptop\n"))
+
+	items := []disk.Item{{Type: disk.Volumes, Name: "ours"}, {Type: disk.Volumes, Name: "theirs", OtherClient: "una@laptop"}}
+	for shown, list := range map[bool][]disk.Item{true: items, false: items[:1]} {
+		var df bytes.Buffer
+		assert.NilError(t, writeUsage(&df, "table", true, list))
+		assert.Equal(t, strings.Contains(df.String(), "OTHER CLIENT"), shown)
+		assert.Equal(t, strings.Contains(df.String(), "una@laptop"), shown)
+	}
 }
 
 func TestEngineColumn(t *testing.T) {

@@ -28,6 +28,8 @@ type sandboxRow struct {
 	TasksLeft, Tokens, Cost, LastOutput string
 	// Questions, Blocked and Unfetched are empty for none.
 	Questions, Blocked, Unfetched string
+	// OtherClient is the client that created it; empty for this one.
+	OtherClient string
 }
 
 func newSandboxRow(s manage.SandboxStatus, now time.Time) *sandboxRow {
@@ -56,6 +58,9 @@ func newSandboxRow(s manage.SandboxStatus, now time.Time) *sandboxRow {
 		}
 		r.Loop = loopText(l, now)
 	}
+	if r.OtherClient = safe.Line(s.OtherClient); r.OtherClient != "" {
+		r.Loop = otherClientText(s)
+	}
 	r.Activity, r.Blocked = string(s.Activity), blockedText(s.Blocked)
 	if n := len(s.Questions); n > 0 {
 		r.Questions = strconv.Itoa(n)
@@ -64,6 +69,11 @@ func newSandboxRow(s manage.SandboxStatus, now time.Time) *sandboxRow {
 		r.Unfetched = strconv.Itoa(*s.Unfetched)
 	}
 	return r
+}
+
+// otherClientText says that another client has created a sandbox.
+func otherClientText(s manage.SandboxStatus) string {
+	return "of another client, " + safe.Line(s.OtherClient)
 }
 
 // loopText describes a running loop, or how it ended.

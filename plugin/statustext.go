@@ -90,6 +90,9 @@ func statusText(s manage.SandboxStatus, now time.Time) string {
 	case r.Driver != "":
 		state += fmt.Sprintf(" (%s, %s)", r.Driver, r.Agent)
 	}
+	if s.OtherClient != "" {
+		state += ", " + otherClientText(s)
+	}
 	line("Sandbox", r.Name+": "+state)
 	line("Scope", r.Scope)
 	line("Worktree", r.Worktree)

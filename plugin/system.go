@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/docker/cli/cli"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/disk"
+	safe "github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // newSystemCommand returns the commands for what docker ralph keeps on this machine.
@@ -96,9 +98,12 @@ fails, or if it is in use.`,
 func writeUsage(out io.Writer, format string, verbose bool, items []disk.Item) error {
 	if verbose {
 		table := "table {{.Type}}\t{{.Name}}\t{{.Kind}}\t{{.Repository}}\t{{.Path}}\t{{.Size}}\t{{.Active}}\t{{.Reclaimable}}"
+		if slices.ContainsFunc(items, func(i disk.Item) bool { return i.OtherClient != "" }) {
+			table += "\t{{.OtherClient}}"
+		}
 		columns := headings{
 			"Type": "TYPE", "Name": formatter.NameHeader, "Kind": "KIND", "Repository": "REPOSITORY", "Path": "DIRECTORY",
-			"Size": formatter.SizeHeader, "Active": "ACTIVE", "Reclaimable": "RECLAIMABLE", "Reason": "REASON",
+			"Size": formatter.SizeHeader, "Active": "ACTIVE", "Reclaimable": "RECLAIMABLE", "Reason": "REASON", "OtherClient": "OTHER CLIENT",
 		}
 		return listing[disk.Item]{format, table, columns, newItemRow}.write(out, items)
 	}
@@ -127,14 +132,14 @@ func newSummaryRow(s disk.Summary) formatter.SubContext {
 // itemRow is a [disk.Item] for templates.
 type itemRow struct {
 	noHeader
-	Type, Name, Kind, Repository, Path, Size, Reason string
-	Active, Reclaimable                              bool
+	Type, Name, Kind, Repository, Path, Size, Reason, OtherClient string
+	Active, Reclaimable                                           bool
 }
 
 func newItemRow(i disk.Item) formatter.SubContext {
 	row := itemRow{
 		Type: string(i.Type), Name: i.Name, Kind: i.Kind, Repository: i.Repository, Path: i.Path,
-		Size: "N/A", Reason: i.Reason, Active: i.Active, Reclaimable: i.Reclaimable,
+		Size: "N/A", Reason: safe.Line(i.Reason), OtherClient: safe.Line(i.OtherClient), Active: i.Active, Reclaimable: i.Reclaimable,
 	}
 	if i.Size != nil {
 		row.Size = units.HumanSize(float64(*i.Size))

@@ -40,15 +40,18 @@ func (b *bench) cloneOnce(size int64) error {
 	if err != nil {
 		return err
 	}
+	theirLargest := b.largest
 	ours, err := b.timeAll([][]string{b.ralph("shell", "--", "true")})
 	if err != nil {
 		return err
 	}
+	largest := b.largest
 	name, err := b.output("ps", "--format", "{{.Names}}", "--filter", "label=io.github.docker-ralph.worktree="+b.repo)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%-7s %-32s %s, git clone --no-local %s, ratio %.2f\n", b.engine, fmt.Sprintf("first sandbox of %d MiB", size>>20), ms(ours), ms(theirs), float64(ours)/float64(theirs))
+	fmt.Printf("%-7s %-32s %s, git clone --no-local %s, ratio %.2f; largest process %d MiB, git clone %d MiB\n", b.engine, fmt.Sprintf("first sandbox of %d MiB", size>>20),
+		ms(ours), ms(theirs), float64(ours)/float64(theirs), largest>>20, theirLargest>>20)
 	_, err = b.timeAll([][]string{removal(name)})
 	return err
 }

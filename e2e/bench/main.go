@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
@@ -109,6 +110,7 @@ type bench struct {
 	dir, base          string
 	engine, host, repo string
 	env                []string // for the engine
+	largest            int64    // bytes of memory that a process of the last command had at most
 }
 
 // setUp makes a repository and a configuration folder with the plugin.
@@ -171,6 +173,11 @@ func (b *bench) said(name string, args ...string) (string, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
+	if cmd.ProcessState != nil {
+		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+			b.largest = usage.Maxrss << 10
+		}
+	}
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out.String())
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 const (
@@ -103,7 +104,7 @@ func (c Copy) open() (*os.File, error) {
 }
 
 // dir is the directory of the copies.
-func (b Backlog) dir() string { return filepath.Join(b.Host.StateDir, "backlogs", b.Sandbox) }
+func (b Backlog) dir() string { return scopes.Path(b.Host.StateDir, b.Sandbox, "backlogs") }
 
 // Copies lists the copies, the newest first.
 func (b Backlog) Copies() ([]Copy, error) {

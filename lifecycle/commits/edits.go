@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -21,8 +20,8 @@ import (
 func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo, *gitsync.Edits, error) {
 	sb := l.Sandbox
 	switch {
-	case l.Backend.Kind != config.DriverContainer && sb.Private:
-		return nil, nil, fmt.Errorf("the uncommitted changes of the sandbox %s cannot be fetched by the driver %s", sb.Name, l.Backend.Kind)
+	case madeBySbx(l.Backend.Driver, sb):
+		return nil, nil, errMadeBySbx(sb)
 	case !sb.Clone:
 		return nil, nil, hint.Wrap(fmt.Errorf("the sandbox %s works on your files in %s", sb.Name, sb.Root), "its changes are there: see them with \"git diff\"")
 	}
@@ -34,7 +33,7 @@ func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo
 	}
 	g, err := openRunning(ctx, h, l)
 	if err == nil {
-		err = g.fetch(ctx, l.Sandbox)
+		err = g.Fetch(ctx, l.Sandbox)
 	}
 	if err != nil {
 		return nil, nil, err

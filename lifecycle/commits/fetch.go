@@ -12,7 +12,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -34,7 +33,7 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	if err := Save(h, l.Backend, scanOf(h, l, wt), wt)(ctx, l.Sandbox); err != nil {
 		return err
 	}
-	if l.Backend.Kind == config.DriverContainer && !gitsync.Saved(h.StateDir, l.Sandbox.Name) {
+	if !gitsync.Saved(h.StateDir, l.Sandbox.Name) {
 		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, errUnprepared)
 	}
 	return nil
@@ -49,7 +48,7 @@ func scanOf(h host.Host, l host.Located, wt gitrepo.Worktree) *Scan {
 	return i
 }
 
-// Fetched reports whether an existing repository has all commits of a container whose worktree is missing, and
+// Fetched reports whether an existing repository has all commits of a sandbox whose worktree is missing, and
 // no other worktree with its branch, to which that may have been moved.
 func Fetched(ctx context.Context, h host.Host, sb lifecycle.Sandbox) bool {
 	if !sb.Private {

@@ -113,15 +113,24 @@ func (g *Git) add(res gitsync.Result) gitsync.Result {
 	return res
 }
 
-// fetch fetches and reports the commits of a command. Another command may commit meanwhile;
+// Fetch fetches and reports the commits of a command. Another command may commit meanwhile;
 // without one, none can start.
-func (g *Git) fetch(ctx context.Context, sb lifecycle.Sandbox) error {
+func (g *Git) Fetch(ctx context.Context, sb lifecycle.Sandbox) error {
+	if g == nil {
+		return nil
+	}
 	unlock, err := g.Host.TryLockAgents(sb.Name)
 	if unlock != nil {
 		defer unlock()
 	}
 	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
-	res, err := g.fetchOrRepair(ctx, sb, err == nil && unlock != nil && Idle(ctx, g.Driver, sb))
+	idle := err == nil && unlock != nil && Idle(ctx, g.Driver, sb)
+	var res gitsync.Result
+	if !idle && g.besideLoop(ctx, sb) {
+		res, err = g.fetchBeside(ctx, sb)
+	} else {
+		res, err = g.fetchOrRepair(ctx, sb, idle)
+	}
 	done()
 	g.reportRepairs()
 	g.report(res) // with earlier results

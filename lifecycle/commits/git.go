@@ -10,16 +10,14 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// Git is the clone of a container while a command runs.
+// Git is the clone of a sandbox while a command runs.
 type Git struct {
 	Host   host.Host
 	Driver lifecycle.Driver
@@ -45,7 +43,7 @@ func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command 
 	switch {
 	case command != host.TaskCommand:
 		return repo.Check(ctx)
-	case !container.Known(h.StateDir, name):
+	case h.CreatedBy(name) == "":
 		return repo.CheckKind(ctx)
 	}
 	return nil
@@ -57,12 +55,12 @@ type Brings struct {
 	Ignored []string // the ignored files that match these patterns
 }
 
-// Open opens the clone of a container; nil if its spec has none.
+// Open opens the clone of a sandbox; nil if its spec has none.
 func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend, i *Scan, spec *lifecycle.Spec, brings Brings) (*Git, error) {
 	if !spec.Private && h.CreatedBy(spec.Name) == "" {
 		h.Report(liveWarning)
 	}
-	if !spec.Private || at.Kind != config.DriverContainer {
+	if !spec.Private {
 		return nil, nil
 	}
 	repo, err := gitsync.Open(wt, spec.Name, h.StateDir)
@@ -77,7 +75,7 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	if brings.Changes {
 		repo = repo.WithChanges()
 	}
-	if !container.Known(h.StateDir, spec.Name) {
+	if h.CreatedBy(spec.Name) == "" {
 		if err := repo.CheckIncluded(ctx); err != nil {
 			return nil, err
 		}
@@ -112,6 +110,10 @@ func (g *Git) Push(ctx context.Context, sb lifecycle.Sandbox, command string, al
 		reportConflict(g.Host, c)
 		err = nil
 	}
+	if _, is := errors.AsType[*gitsync.BlockedError](err); is && command == host.ShellCommand { // where it can be removed
+		g.Host.Warn(err)
+		err = nil
+	}
 	return err
 }
 
@@ -124,6 +126,9 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, loop string) (lea
 	}
 	finishing := loop == ""
 	return g.follow(ctx, sb.Root, loop != "", func(ctx context.Context, final string) (gitsync.Result, string, error) {
+		if loop == "" && g.besideLoop(ctx, sb) {
+			final = finalCommit(sb.Root)
+		}
 		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
 		if why := needsUser(res, err); why != nil && !finishing {
 			finishing = g.finishLoop(ctx, sb, loop, why)

@@ -27,7 +27,7 @@ func TestWorkspaceByDriver(t *testing.T) {
 		clone           bool
 	}{
 		{config.WorkspaceAuto, config.DriverContainer, true},
-		{config.WorkspaceAuto, config.DriverSbx, false},
+		{config.WorkspaceAuto, config.DriverSbx, true},
 		{config.WorkspaceAuto, config.DriverDockerSandbox, false},
 		{config.WorkspaceClone, config.DriverContainer, true},
 		{config.WorkspaceClone, config.DriverSbx, true},
@@ -86,6 +86,10 @@ type answering struct {
 
 func (answering) Busy(context.Context, lifecycle.Sandbox) (bool, error) { return false, nil }
 
+func (answering) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	return nil, nil
+}
+
 func (a answering) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
 	_, err := p.Stdout.Write([]byte(a.answer))
 	return 0, err
@@ -101,9 +105,9 @@ func TestCommitsAreReportedOnce(t *testing.T) {
 	assert.NilError(t, err)
 	g := &Git{Host: h, Driver: answering{answer: "cut"}, Repo: repo}
 	g.add(gitsync.Result{Branch: "main", Commits: 2})
-	assert.ErrorContains(t, g.fetch(t.Context(), sb), "commits stay in the sandbox ralph-test: ")
+	assert.ErrorContains(t, g.Fetch(t.Context(), sb), "commits stay in the sandbox ralph-test: ")
 	g.Driver = answering{answer: id + " refs/heads/main\n- HEAD refs/heads/main\n\n"}
-	assert.NilError(t, g.fetch(t.Context(), sb))
+	assert.NilError(t, g.Fetch(t.Context(), sb))
 	assert.Equal(t, strings.Count(said.String(), "2 commits of the sandbox are on your branch main\n"), 1, said.String())
 }
 
@@ -127,11 +131,11 @@ func TestCommitsAreNotSavedWhileAnAgentStarts(t *testing.T) {
 	leave, err := h.ShareAgents(t.Context(), sb.Name, func(bool) error { return nil })
 	assert.NilError(t, err)
 	assert.NilError(t, second.Repo.MarkDirty(t.Context()))
-	assert.NilError(t, first.fetch(t.Context(), sb))
+	assert.NilError(t, first.Fetch(t.Context(), sb))
 	assert.Assert(t, !gitsync.AllFetched(h.StateDir, sb.Name))
 
 	leave()
-	assert.NilError(t, second.fetch(t.Context(), sb))
+	assert.NilError(t, second.Fetch(t.Context(), sb))
 	assert.Assert(t, gitsync.AllFetched(h.StateDir, sb.Name))
 	unlock, err := h.TryLockAgents(sb.Name)
 	assert.NilError(t, err)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -63,20 +63,17 @@ func FollowLeft(ctx context.Context, h host.Host, l host.Located) (stop func(end
 
 // FetchRunning fetches and reports the commits of a sandbox, if it runs.
 func FetchRunning(ctx context.Context, h host.Host, l host.Located) error {
-	if l.Backend.Kind != config.DriverContainer {
-		return FetchFrom(ctx, h, l)
-	}
 	g, err := openRunning(ctx, h, l)
 	if g == nil || err != nil {
 		return err
 	}
-	return g.fetch(ctx, l.Sandbox)
+	return g.Fetch(ctx, l.Sandbox)
 }
 
-// openRunning opens the clone of a running container; nil for other sandboxes.
+// openRunning opens the clone of a running sandbox; nil for other sandboxes.
 func openRunning(ctx context.Context, h host.Host, l host.Located) (*Git, error) {
 	sb := l.Sandbox
-	if l.Backend.Kind != config.DriverContainer || !sb.Private || sb.State != lifecycle.Running {
+	if !sb.Private || madeBySbx(l.Backend.Driver, sb) || sb.State != lifecycle.Running {
 		return nil, nil
 	}
 	wt, err := worktreeOf(ctx, h, sb)
@@ -124,6 +121,15 @@ func (g *Git) tryLeft(ctx context.Context, sb lifecycle.Sandbox, repo *gitsync.R
 		return res, "", err
 	}
 	return repo.Follow(ctx, Shell(g.Driver, sb), final, false)
+}
+
+// besideLoop reports whether a loop runs in the sandbox, whose agent may amend the commits of its current run.
+func (g *Git) besideLoop(ctx context.Context, sb lifecycle.Sandbox) bool {
+	running, err := g.Driver.Dispatches(ctx, sb)
+	return err == nil && slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool {
+		_, loop := host.LoopCommand(d.Command)
+		return loop
+	})
 }
 
 // fetchBeside fetches while another command may run in the sandbox, whose agent amends commits.

@@ -98,8 +98,9 @@ func doneIn(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) 
 	return ids, nil
 }
 
-// finishedBy returns the tasks that were finished by runs whose commits are lost.
+// finishedBy returns the tasks whose commits are lost, by the latest run with commits that finished them.
 func finishedBy(sb lifecycle.Sandbox, lost func(commit string) (bool, error)) (found []string, err error) {
+	seen := map[string]bool{}
 	for _, loop := range runlog.Recent(sb.Root, followedLoops, func(l runlog.Loop) bool { return l.Branch == sb.Scope.Branch }) {
 		log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID && l.Branch == sb.Scope.Branch })
 		if err != nil {
@@ -107,21 +108,35 @@ func finishedBy(sb lifecycle.Sandbox, lost func(commit string) (bool, error)) (f
 		}
 		runs := log.Iterations()
 		log.Close()
-		for _, run := range runs {
-			done := slices.DeleteFunc(slices.Clone(run.Done), func(id string) bool { return slices.Contains(found, id) })
-			if len(done) == 0 || run.Commits == 0 {
+		for _, run := range slices.Backward(runs) {
+			made := slices.Clip(run.OffBranch)
+			if run.Commits > 0 {
+				made = append(made, run.Commit)
+			}
+			done := slices.DeleteFunc(slices.Clone(run.Done), func(id string) bool { return seen[id] })
+			if len(made) == 0 || len(done) == 0 {
 				continue
 			}
-			gone, err := lost(run.Commit)
-			if err != nil {
-				return nil, err
+			for _, id := range done {
+				seen[id] = true
 			}
-			if gone {
+			if gone, err := anyLost(made, lost); err != nil {
+				return nil, err
+			} else if gone {
 				found = append(found, done...)
 			}
 		}
 	}
 	return found, nil
+}
+
+func anyLost(commits []string, lost func(commit string) (bool, error)) (bool, error) {
+	for _, commit := range commits {
+		if gone, err := lost(commit); err != nil || gone {
+			return gone, err
+		}
+	}
+	return false, nil
 }
 
 func taskCommand(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, stdout io.Writer, args ...string) error {

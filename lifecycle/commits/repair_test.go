@@ -41,6 +41,10 @@ func (b *breakable) Busy(context.Context, lifecycle.Sandbox) (bool, error) {
 	return b.busy, b.failed
 }
 
+func (b *breakable) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+	return nil, b.failed
+}
+
 func (b *breakable) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +90,7 @@ func TestGitDirectoryIsRepairedWhenNothingRuns(t *testing.T) {
 	assert.ErrorIs(t, err, b.failed)
 	assert.Assert(t, !IsStillBusy(err))
 	assert.ErrorIs(t, g.AwaitIdle(t.Context(), sb), b.failed)
-	assert.ErrorContains(t, g.fetch(t.Context(), sb), "commits stay in the sandbox ralph-test: the git directory")
+	assert.ErrorContains(t, g.Fetch(t.Context(), sb), "commits stay in the sandbox ralph-test: the git directory")
 	assert.Assert(t, !b.restored)
 
 	leave, err := h.ShareAgents(t.Context(), sb.Name, func(bool) error { return nil })

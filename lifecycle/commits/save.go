@@ -19,9 +19,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// fetchAll starts a container and fetches all of its commits. If its git directory had to be
+// fetchAll starts a sandbox and fetches all of its commits. If its git directory had to be
 // repaired, lost says why some could not be fetched.
 func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) (lost, err error) {
+	if madeBySbx(driver, sb) {
+		return nil, errMadeBySbx(sb)
+	}
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err == nil && sb.State != lifecycle.Running {
 		err = driver.Start(ctx, sb)
@@ -62,6 +65,16 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		err = errors.Join(unfetched(ctx, sh, sb, lost), logs)
 	}
 	return lost, err
+}
+
+// madeBySbx reports whether sbx made the clone of a sandbox, as for earlier versions.
+func madeBySbx(driver lifecycle.Driver, sb lifecycle.Sandbox) bool {
+	return sb.Private && !sb.Clone && driver.Name() == config.DriverSbx
+}
+
+func errMadeBySbx(sb lifecycle.Sandbox) error {
+	return hint.Wrap(fmt.Errorf("sbx made the clone in the sandbox %s, for an earlier version of docker-ralph", sb.Name),
+		"fetch its commits with %q, then remove it with %q", fmt.Sprintf("sbx exec %s true && git fetch sandbox-%[1]s", sb.Name), "docker ralph clean --discard-commits "+sb.Name)
 }
 
 // checkLFS keeps a clone with Git LFS objects that the repository lacks: no fetch gets them.
@@ -142,9 +155,6 @@ func releaseTo(ctx context.Context, h host.Host, driver lifecycle.Driver, wt git
 // FetchAll fetches all commits of a sandbox, which is not removed if that fails. The remains
 // of a broken git directory are reported as lost.
 func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitrepo.Worktree) error {
-	if l.Backend.Kind != config.DriverContainer {
-		return Save(h, l.Backend, i, wt)(ctx, l.Sandbox)
-	}
 	lost, err := fetchAll(ctx, h, l.Backend.Driver, i, wt, l.Sandbox)
 	if errors.Is(err, lifecycle.ErrNotPrepared) {
 		return errUnprepared
@@ -158,16 +168,18 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 	return heldHint(l.Sandbox, err)
 }
 
-// savePrivateGit fetches all commits before a container is removed. Without ralph of this
+// saveClone fetches all commits before a sandbox is removed. Without ralph of this
 // version in it nothing can be fetched; then its git directory stays for the next
 // container of that name.
-func savePrivateGit(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
+func saveClone(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	ctx = context.WithoutCancel(ctx)
 	lost, err := fetchAll(ctx, h, driver, i, wt, sb)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotPrepared) && !sb.Clone && !gitsync.AllFetched(h.StateDir, sb.Name):
 		return hint.Wrap(fmt.Errorf("the sandbox %s, which an earlier version of docker-ralph made, has commits that were not fetched", sb.Name),
 			"fetch them with that version and %q, or %s", "docker ralph task list", DiscardHint(sb.Name))
+	case errors.Is(err, lifecycle.ErrNotPrepared) && driver.Name() != config.DriverContainer && !gitsync.Saved(h.StateDir, sb.Name):
+		err = errUnprepared // they go with a microVM
 	case errors.Is(err, lifecycle.ErrNotPrepared):
 		return nil // the next container of that name has the same volumes
 	}

@@ -32,7 +32,7 @@ func TestCloneWithLFSObjectsIsKept(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, repo.Fill(t.Context(), "1:1", io.Discard))
 	driver := withLFS{answering{answer: tip + " refs/heads/main\n- HEAD refs/heads/main\n\n"}}
-	err = savePrivateGit(t.Context(), h, driver, &Scan{Host: h}, wt, sb)
+	err = saveClone(t.Context(), h, driver, &Scan{Host: h}, wt, sb)
 	assert.ErrorContains(t, err, "1 Git LFS object")
 	assert.Assert(t, !gitsync.Saved(h.StateDir, sb.Name))
 }

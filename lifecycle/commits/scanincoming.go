@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -73,7 +73,7 @@ func (i *Scan) incomingAside(name string) gitsync.Gate {
 
 // commits returns the findings in new commits.
 func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (places []string, err error) {
-	dir := filepath.Join(i.Host.StateDir, "git", name+".incoming")
+	dir := scopes.Path(i.Host.StateDir, name, "git", "incoming")
 	err = os.RemoveAll(dir) // of a killed command
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)

@@ -47,15 +47,17 @@ func NewUnmergedError(u gitsync.Unmerged) *UnmergedError {
 // Unwrap returns the cause.
 func (e *UnmergedError) Unwrap() error { return e.Err }
 
-// UnmergedOf returns what the last sync with a sandbox has left out of the user's branch, unless
-// the user has merged it since; nil for nothing. It needs no engine.
+// UnmergedOf returns what the last sync with a sandbox has left out of the user's branch, or runs have
+// committed elsewhere, unless the user has merged it since; nil for nothing. It needs no engine.
 func UnmergedOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) *gitsync.Unmerged {
 	u := gitsync.UnmergedCommits(h.StateDir, sb.Name)
-	if u == nil || u.Commit == "" {
-		return u
+	if u != nil && u.Commit != "" {
+		if lacks, err := lacks(ctx, h, sb, u.Branch, u.Commit); err == nil && !lacks {
+			u = nil
+		}
 	}
-	if lacks, err := lacks(ctx, h, sb, u.Branch, u.Commit); err == nil && !lacks {
-		return nil
+	if u == nil {
+		u = offBranch(ctx, h, sb)
 	}
 	return u
 }
@@ -103,20 +105,26 @@ func EndOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop runlog.L
 // leftBehind describes commits of a loop that no command on this machine has fetched, because it was
 // killed; nil if there are none.
 func leftBehind(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop runlog.Loop) *gitsync.Unmerged {
-	if !WasLeft(h, sb.Name) {
-		return nil
-	}
-	log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID })
-	if err != nil {
-		return nil
-	}
-	defer log.Close()
-	last := ""
-	for _, run := range log.Iterations() {
-		last = cmp.Or(run.Commit, last)
-	}
-	if lacks, err := lacks(ctx, h, sb, sb.Scope.Branch, last); err == nil && !lacks {
+	if !WasLeft(h, sb.Name) || !Unfetched(ctx, h, sb, loop) {
 		return nil
 	}
 	return &gitsync.Unmerged{Branch: sb.Scope.Branch, Why: fmt.Sprintf("commits of the sandbox %s were not fetched", sb.Name), Hints: []string{`fetch them with "docker ralph status"`}}
+}
+
+// Unfetched reports whether the user's branch lacks commits of a loop that are yet to be fetched.
+func Unfetched(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop runlog.Loop) bool {
+	if !gitsync.Unfinished(h.StateDir, sb.Name) {
+		return false
+	}
+	log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID })
+	if err != nil {
+		return false
+	}
+	defer log.Close()
+	last, elsewhere := "", []string(nil)
+	for _, run := range log.Iterations() {
+		last, elsewhere = cmp.Or(run.Commit, last), append(elsewhere, run.OffBranch...)
+	}
+	lacks, err := lacks(ctx, h, sb, sb.Scope.Branch, append(elsewhere, last)...)
+	return lacks || err != nil
 }

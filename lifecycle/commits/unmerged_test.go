@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -41,10 +42,18 @@ func newEnded(t *testing.T) *ended {
 	e.sb = lifecycle.Sandbox{Name: "ralph-test", Root: e.wt.Root, MainRoot: e.wt.MainRoot, Scope: e.wt.Scope, Private: true}
 	e.commit = e.git(t, "commit-tree", "-m", "the agent's", "-p", "HEAD", "HEAD^{tree}")
 	e.loop = runlog.Loop{ID: "20260102T030405-build", Mode: "build", Branch: "main", Started: time.Now(), Ended: time.Now(), Stop: "complete"}
-	for name, content := range map[string]any{"loop.json": e.loop, "iterations.jsonl": runlog.Iteration{N: 1, Done: []string{"a", "b"}, Commit: e.commit, Commits: 1}} {
-		e.write(t, filepath.Join(e.wt.Root, ".ralph", "logs", e.loop.ID, name), content)
-	}
+	e.log(t, e.loop.ID, runlog.Iteration{N: 1, Done: []string{"a", "b"}, Commit: e.commit, Commits: 1})
 	return e
+}
+
+// log writes the log of a loop with one run.
+func (e *ended) log(t *testing.T, id string, run runlog.Iteration) {
+	t.Helper()
+	loop := e.loop
+	loop.ID = id
+	for name, content := range map[string]any{"loop.json": loop, "iterations.jsonl": run} {
+		e.write(t, filepath.Join(e.wt.Root, ".ralph", "logs", id, name), content)
+	}
 }
 
 func (e *ended) git(t *testing.T, args ...string) string {
@@ -66,7 +75,7 @@ func (e *ended) write(t *testing.T, path string, content any) {
 // state writes what the host remembers of the sandbox.
 func (e *ended) state(t *testing.T, fields map[string]any) {
 	t.Helper()
-	e.write(t, filepath.Join(e.h.StateDir, "git", "ralph-test.json"), fields)
+	e.write(t, scopes.Path(e.h.StateDir, "ralph-test", "git", "state.json"), fields)
 }
 
 func (e *ended) unmerged() gitsync.Unmerged {
@@ -108,6 +117,7 @@ func TestEndOfALoopWithoutItsCommits(t *testing.T) {
 			if tc.before != nil {
 				tc.before(t, e)
 			}
+			assert.Equal(t, Unfetched(t.Context(), e.h, e.sb, e.loop), tc.contains == "were not fetched")
 			e.loop.ExitCode = tc.code
 			end := EndOf(t.Context(), e.h, e.sb, e.loop)
 			assert.Equal(t, end.Stop, tc.stop)
@@ -115,6 +125,60 @@ func TestEndOfALoopWithoutItsCommits(t *testing.T) {
 			assert.Assert(t, is.Contains(end.Error, tc.contains))
 			e.loop.Ended = time.Time{}
 			assert.Equal(t, EndOf(t.Context(), e.h, e.sb, e.loop), e.loop, "it runs")
+		})
+	}
+}
+
+// A commit that a run has made elsewhere is like one that a sync has left out, in every loop since. A task
+// counts for the latest run that has finished it.
+func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		before   func(t *testing.T, e *ended)
+		want     int
+		reopened []string
+	}{
+		{"only there", func(*testing.T, *ended) {}, wire.ExitUnmerged, []string{"reopen a"}},
+		{"merged", func(t *testing.T, e *ended) {
+			t.Helper()
+			e.git(t, "reset", "-q", e.commit)
+		}, 0, nil},
+		{"at no ref", func(t *testing.T, e *ended) {
+			t.Helper()
+			e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/other")
+		}, 0, nil},
+		{"of another branch's loop", func(t *testing.T, e *ended) {
+			t.Helper()
+			e.loop.Branch = "another"
+			e.write(t, filepath.Join(e.wt.Root, ".ralph", "logs", e.loop.ID, "loop.json"), e.loop)
+		}, 0, nil},
+		{"done again since", func(t *testing.T, e *ended) {
+			t.Helper()
+			e.log(t, "20260102T040405-build", runlog.Iteration{N: 1, Done: []string{"a"}, Commit: e.git(t, "rev-parse", "HEAD"), Commits: 1})
+		}, wire.ExitUnmerged, nil},
+		{"not fetched", func(t *testing.T, e *ended) {
+			t.Helper()
+			e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/other")
+			e.state(t, map[string]any{"dirty": true})
+		}, wire.ExitUnmerged, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := newEnded(t)
+			e.state(t, map[string]any{"clone": true})
+			e.log(t, e.loop.ID, runlog.Iteration{N: 1, Done: []string{"a"}, OffBranch: []string{e.commit}})
+			e.git(t, "update-ref", "refs/ralph/ralph-test/other", e.commit)
+			tc.before(t, e)
+
+			end := EndOf(t.Context(), e.h, e.sb, e.loop)
+
+			assert.Equal(t, end.ExitCode, tc.want, end.Error)
+			if tc.name == "not fetched" {
+				return
+			}
+			d := &backlogDriver{done: `[{"id":"a"},{"id":"other"}]`}
+			ReopenUnmerged(t.Context(), e.h, d, e.sb)
+			assert.DeepEqual(t, d.reopened, tc.reopened)
+			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/other"), tc.want != 0)
 		})
 	}
 }

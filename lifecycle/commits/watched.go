@@ -2,20 +2,17 @@ package commits
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // Watched are the files of a worktree that an agent can write, and that decide what runs on the
@@ -24,13 +21,13 @@ import (
 type Watched struct {
 	host   host.Host
 	wt     gitrepo.Worktree
-	path   string // of the hashes
+	name   string // of the sandbox
 	direct bool   // the agent can write into the user's git directory
 }
 
 // Watch returns the watched files of a sandbox, and reports changes since its last command.
 func Watch(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, direct bool) Watched {
-	w := Watched{host: h, wt: wt, path: filepath.Join(h.StateDir, "watched", name+".json"), direct: direct}
+	w := Watched{host: h, wt: wt, name: name, direct: direct}
 	w.report(ctx, " since the last command", true)
 	return w
 }
@@ -141,21 +138,17 @@ func merged(a, b map[string]string) map[string]string {
 	return all
 }
 
-// read returns the hashes of the last command; a damaged file counts as missing.
+// watched are the hashes of files by path.
+var watched = scopes.Section[map[string]string]("watched")
+
+// read returns the hashes of the last command; damaged ones count as missing.
 func (w Watched) read() (hashes map[string]string, known bool) {
-	content, err := os.ReadFile(w.path)
-	return hashes, err == nil && json.Unmarshal(content, &hashes) == nil
+	hashes, known, _ = watched.Read(w.host.StateDir, w.name)
+	return hashes, known
 }
 
 func (w Watched) save(hashes map[string]string) error {
-	content, err := json.Marshal(hashes)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(w.path), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(w.path, append(content, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := watched.Write(w.host.StateDir, w.name, hashes); err != nil {
 		return fmt.Errorf("recording hooks and settings: %w", err)
 	}
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
+	"github.com/docker-ralph/docker-ralph/scopes"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -36,31 +37,47 @@ func CacheVolume(repository string) string {
 // where another one has been before: what that one left could be run.
 func OwnCacheVolume(path, repo string) string { return CacheVolume(path + "\x00" + repo) }
 
+// CacheVolumes returns the names that the cache volume of a repository at a path can have. Other clients can have
+// a repository with the same path on the engine.
+func (d *Driver) CacheVolumes(path, repo string) ([]string, error) {
+	own, err := scopes.ClientID(d.StateDir)
+	names := []string{CacheVolume(path), OwnCacheVolume(path, repo)}
+	if own != "" {
+		names = append(names, OwnCacheVolume(path, repo+"\x00"+own))
+	}
+	return names, err
+}
+
 // createCache ensures that the repository's cache volume exists, and returns its mount.
 func (d *Driver) createCache(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, error) {
 	if spec.Cache == "" {
 		return nil, nil
 	}
-	for _, name := range []string{CacheVolume(spec.Cache), OwnCacheVolume(spec.Cache, spec.Scope.Repo)} {
-		has, err := d.ensureCache(ctx, name, spec)
+	names, err := d.CacheVolumes(spec.Cache, spec.Scope.Repo)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		has, err := d.ensureCache(ctx, name, spec, l)
 		if err != nil {
 			return nil, err
 		}
 		if has[engine.LabelCreatedBy] != engine.CreatedBy || has[labelRoot] != spec.Cache {
 			return nil, lifecycle.Foreign(name, "a volume")
 		}
-		if has[labelRepo] == spec.Scope.Repo {
+		if has[labelRepo] == spec.Scope.Repo && otherClient(has, l[engine.LabelClient]) == "" {
 			l[labelCache] = name
 			return []mount.Mount{{Type: mount.TypeVolume, Source: name, Target: CacheDir, VolumeOptions: &mount.VolumeOptions{NoCopy: true}}}, nil
 		}
 	}
-	return nil, lifecycle.Foreign(OwnCacheVolume(spec.Cache, spec.Scope.Repo), "a volume")
+	return nil, lifecycle.Foreign(names[len(names)-1], "a volume")
 }
 
 // ensureCache creates a cache volume if it does not exist, and returns its labels.
-func (d *Driver) ensureCache(ctx context.Context, name string, spec lifecycle.Spec) (map[string]string, error) {
+func (d *Driver) ensureCache(ctx context.Context, name string, spec lifecycle.Spec, l map[string]string) (map[string]string, error) {
 	_, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: map[string]string{
 		engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: RoleCache, labelRepo: spec.Scope.Repo, labelRoot: spec.Cache, labelVersion: spec.Version,
+		engine.LabelClient: l[engine.LabelClient], labelClientName: l[labelClientName],
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("creating the volume %s: %w", name, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,14 +26,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/programs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
+	"github.com/docker-ralph/docker-ralph/scopes"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // initUser is the user of a sandbox's PID 1, which the agent cannot kill, and of its proxy.
 var initUser = fmt.Sprintf("%[1]d:%[1]d", programs.ProxyUID)
-
-// hostname is the host name of all sandboxes.
-const hostname = "sandbox"
 
 // Create implements [lifecycle.Driver].
 func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.Sandbox, error) {
@@ -59,8 +56,13 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		return lifecycle.Sandbox{}, err
 	}
 	d.warnAboutRoot(user, spec.Egress.Policy.Mode)
+	own, err := scopes.EnsureClientID(d.StateDir)
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	l := labels(spec)
 	l[labelUser] = user
+	labelClient(l, own)
 	g, err := d.checkPrerequisites(ctx, spec, l)
 	var sb lifecycle.Sandbox
 	if err == nil {
@@ -102,19 +104,22 @@ func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l 
 	})
 	group.Go(func() (err error) { g.image, err = d.users().Map(groupCtx, spec.Image, user); return err })
 	if spec.Egress.Policy.Mode != "" {
-		group.Go(func() (err error) { g.isolation, err = d.isolate(ctx, spec); return err }) // not canceled, so that the result can be removed
+		group.Go(func() (err error) { g.isolation, err = d.isolate(ctx, spec, l[engine.LabelClient]); return err }) // not canceled, so that the result can be removed
 	}
 	return g, group.Wait()
 }
 
 // mountsOf returns the mounts of a sandbox, creates missing volumes, and adds their
-// labels to l.
+// labels to l. The volumes are created in this order, so that of two clients at once one gets all of them.
 func (d *Driver) mountsOf(ctx context.Context, spec lifecycle.Spec, l map[string]string) ([]mount.Mount, error) {
 	own, err := d.createGit(ctx, spec, l)
 	if err != nil {
 		return nil, err
 	}
 	cache, err := d.createCache(ctx, spec, l)
+	if err == nil && d.usesSockets(ctx, spec) {
+		err = d.createSockets(ctx, spec.Name, l[engine.LabelClient])
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +152,7 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 	config := &container.Config{
 		Image:      g.image,
 		User:       initUser,
-		Hostname:   hostname,
+		Hostname:   egress.Hostname,
 		WorkingDir: spec.Root,
 		Entrypoint: []string{g.program.Path(), "_init"},
 		Cmd:        []string{},
@@ -330,7 +335,7 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {
-		if err := d.removeResources(ctx, sb.Name); err != nil {
+		if err := d.removeResources(ctx, sb); err != nil {
 			return err
 		}
 	}
@@ -338,8 +343,4 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	return d.Forget(sb)
-}
-
-func (d *Driver) markerPath(name string) string {
-	return filepath.Join(d.StateDir, "sandboxes", name+".json")
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
@@ -21,7 +22,7 @@ func gitHosts() []string {
 // log. They have an IP address, because there may be no resolver.
 func withProxyEnv(env []string, proxy string) []string {
 	url := fmt.Sprintf("http://%s:%d", proxy, wire.PortProxy)
-	direct := strings.Join(append(localNames(), ownAddresses(proxy)...), ",")
+	direct := strings.Join(append(egress.LocalNames(), ownAddresses(proxy)...), ",")
 	vars := [][2]string{
 		{"HTTP_PROXY", url},
 		{"HTTPS_PROXY", url},
@@ -49,12 +50,6 @@ func withProxyEnv(env []string, proxy string) []string {
 		settings = append(settings, [2]string{key, "git@" + host + ":"}, [2]string{key, "ssh://git@" + host + "/"})
 	}
 	return WithGitConfig(env, settings)
-}
-
-// localNames lead to the sandbox itself, in all spellings in which programs use them: some
-// match names and addresses literally, others know suffixes and ranges.
-func localNames() []string {
-	return []string{"localhost", ".localhost", "127.0.0.1", "127.0.0.0/8", "127.0.1.1", "0.0.0.0", "::1", "[::1]", "::", hostname}
 }
 
 // ownAddresses are those of the proxy and of the sandbox in its network, if it has one.

@@ -131,14 +131,14 @@ func TestVolumesAreOursAfterARestart(t *testing.T) {
 	spec := gitSpec(true)
 	spec.Cache = "/src"
 	for range 2 {
-		assert.NilError(t, d.createSockets(t.Context(), spec.Name))
+		assert.NilError(t, d.createSockets(t.Context(), spec.Name, ""))
 		createVolumes(t, d, spec)
 		_, err := d.createCache(t.Context(), spec, labels(spec))
 		assert.NilError(t, err)
 	}
 
 	foreign := blind{volumes: map[string]volume.Volume{socketsVolume("sb"): {Name: socketsVolume("sb")}}}
-	err := (&Driver{API: forgetful{foreign}, StateDir: t.TempDir()}).createSockets(t.Context(), "sb")
+	err := (&Driver{API: forgetful{foreign}, StateDir: t.TempDir()}).createSockets(t.Context(), "sb", "")
 	assert.ErrorContains(t, err, "that docker-ralph did not create")
 }
 

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -16,10 +17,12 @@ func (d *Driver) Forget(sb lifecycle.Sandbox) error {
 			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 		}
 	}
-	for _, path := range []string{d.markerPath(sb.Name), d.resolverPath(sb.Name), sshsign.Dir(d.StateDir, sb.Name)} {
-		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
-		}
+	err := markers.Remove(d.StateDir, sb.Name)
+	for _, path := range []string{d.resolverPath(sb.Name), sshsign.Dir(d.StateDir, sb.Name)} {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err != nil {
+		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 	}
 	return nil
 }

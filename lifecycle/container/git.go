@@ -56,17 +56,18 @@ func (d *Driver) createGit(ctx context.Context, spec lifecycle.Spec, l map[strin
 func (d *Driver) resetGit(ctx context.Context, sandbox string) error {
 	saved, left := gitsync.Saved(d.StateDir, sandbox), map[string]bool{}
 	for _, name := range []string{gitVolume(sandbox), cloneVolume(sandbox)} {
-		if saved {
-			_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
-			if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-				return fmt.Errorf("removing the volume %s: %w", name, err)
+		has, err := d.HasVolume(ctx, name)
+		if err != nil {
+			return err
+		}
+		if has && saved {
+			err := d.RemoveVolume(ctx, name)
+			if err != nil && !errdefs.IsConflict(err) {
+				return err
 			}
+			has = err != nil
 		}
-		_, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
-		if err != nil && !errdefs.IsNotFound(err) {
-			return fmt.Errorf("inspecting the volume %s: %w", name, err)
-		}
-		left[name] = err == nil
+		left[name] = has
 	}
 	switch {
 	case !left[gitVolume(sandbox)] && !left[cloneVolume(sandbox)]:
@@ -83,7 +84,13 @@ func (d *Driver) removeUnusedGit(ctx context.Context, spec lifecycle.Spec) error
 	if spec.Git == nil || !gitsync.Saved(d.StateDir, spec.Name) {
 		return nil
 	}
-	err := d.RemoveGit(ctx, spec.Name)
+	_, err := d.HasVolume(ctx, gitVolume(spec.Name))
+	if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
+		return nil // the creation has failed for that
+	}
+	if err == nil {
+		err = d.RemoveGit(ctx, spec.Name)
+	}
 	if errdefs.IsConflict(err) {
 		return nil // another command has created the sandbox
 	}
@@ -115,7 +122,7 @@ func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[strin
 			return hint.Wrap(err, "remove it with %q in %s", "docker ralph clean --all", res.Volume.Labels[labelWorktree])
 		}
 	}
-	return nil
+	return d.checkClient(res.Volume.Labels, "the volume", name)
 }
 
 func isGone(path string) bool {

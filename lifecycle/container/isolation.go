@@ -1,7 +1,6 @@
 package container
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
 	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/budget"
 )
 
 // A sandbox with a network policy is isolated in one of three ways:
@@ -47,9 +47,9 @@ type isolation struct {
 	mounts  []mount.Mount // sockets of the proxy, or a file that names it as the resolver
 }
 
-// isolate creates what the isolation of a sandbox needs. If it fails, it returns what was
-// created.
-func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, error) {
+// isolate creates what the isolation of a client's sandbox needs, but for the volume of its sockets. If it fails,
+// it returns what was created.
+func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec, of string) (isolation, error) {
 	i := isolation{mode: spec.Egress.Policy.Mode, remote: !engine.Local(d.Host)}
 	own := d.hasOwnStack(ctx, spec.Runtime)
 	switch {
@@ -61,7 +61,7 @@ func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, e
 	case own && !engine.Local(d.Host):
 		return i, fmt.Errorf("the runtime %s has its own network stack, which is not supported on a remote engine", spec.Runtime)
 	case own:
-		n, err := d.createNetwork(ctx, spec, newNetworkName(spec.Name))
+		n, err := d.createNetwork(ctx, spec, of, newNetworkName(spec.Name))
 		i.network, i.proxy, i.agent = n.name, n.proxy, n.agent
 		if err != nil {
 			return i, err
@@ -71,8 +71,14 @@ func (d *Driver) isolate(ctx context.Context, spec lifecycle.Spec) (isolation, e
 		return i, err
 	}
 	i.proxy = netip.MustParseAddr(wire.ProxyAddress)
-	i.mounts = []mount.Mount{socketsMount(spec.Name, true)}
-	return i, d.createSockets(ctx, spec.Name)
+	i.mounts = []mount.Mount{socketsMount(spec.Name, of, true)}
+	return i, nil
+}
+
+// usesSockets reports whether a sandbox is to reach its proxy by sockets.
+func (d *Driver) usesSockets(ctx context.Context, spec lifecycle.Spec) bool {
+	mode := spec.Egress.Policy.Mode
+	return mode != "" && mode != egress.AllowAll && !d.hasOwnStack(ctx, spec.Runtime)
 }
 
 // apply adds the isolation to the configuration of a container, and its labels to l.
@@ -95,7 +101,7 @@ func (i isolation) apply(config *container.Config, host *container.HostConfig, l
 	if i.network == "" {
 		host.NetworkMode = "none"
 		// With a network, the engine adds this line.
-		host.ExtraHosts = []string{hostname + ":127.0.0.1"}
+		host.ExtraHosts = []string{egress.Hostname + ":127.0.0.1"}
 		host.Sysctls["net.ipv4.ip_unprivileged_port_start"] = "0"
 		config.Cmd = []string{"proxy"}
 		return nil
@@ -331,6 +337,9 @@ func (d *Driver) hasOwnStack(ctx context.Context, runtime string) bool {
 }
 
 // runEgress runs a command of ralph-egress in a new container and returns its output.
+// maxReport is the budget of what our program says in a container, in bytes.
+const maxReport = 4 << 20
+
 // The engine removes the container in the background.
 func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, user string, host *container.HostConfig, args ...string) (output []byte, err error) {
 	host.AutoRemove = true
@@ -339,7 +348,7 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 			Image:        image,
 			User:         user,
 			Entrypoint:   append([]string{"/" + guestbin.EgressProgram}, args...),
-			Labels:       engine.PartLabels(sb.Name, engine.RoleHelper),
+			Labels:       engine.PartLabels(sb.Name, sb.Client, engine.RoleHelper),
 			AttachStdout: true,
 			AttachStderr: true,
 		},
@@ -364,8 +373,8 @@ func (d *Driver) runEgress(ctx context.Context, sb lifecycle.Sandbox, image, use
 	if _, err := d.API.ContainerStart(ctx, made.ID, client.ContainerStartOptions{}); err != nil {
 		return nil, err
 	}
-	var out, errOutput bytes.Buffer
-	if err := engine.Demultiplex(&out, &errOutput, conn.Reader); err != nil {
+	out, errOutput := budget.New(maxReport, "the report"), budget.NewHead(maxReport)
+	if err := engine.Demultiplex(out, errOutput, conn.Reader); err != nil {
 		return nil, err
 	}
 	select {

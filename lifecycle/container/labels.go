@@ -1,6 +1,9 @@
 package container
 
 import (
+	"cmp"
+	"os"
+	"os/user"
 	"strconv"
 	"strings"
 
@@ -8,6 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/scopes"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -34,6 +38,8 @@ const (
 	labelCache     = engine.LabelPrefix + "cache"     // cache volume
 	labelGit       = engine.LabelPrefix + "git"       // "private" for a git directory of its own
 	labelWorkspace = engine.LabelPrefix + "workspace" // "clone" for a clone of the worktree
+
+	labelClientName = engine.LabelClient + ".name" // [clientName] of engine.LabelClient, for messages
 )
 
 // Values of engine.LabelRole.
@@ -81,6 +87,7 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 	sb := lifecycle.Sandbox{
 		Name:      l[engine.LabelSandbox],
 		ID:        id,
+		Client:    l[engine.LabelClient],
 		Scope:     gitrepo.Scope{Repo: l[labelRepo], Branch: l[labelBranch]},
 		Root:      l[labelWorktree],
 		MainRoot:  l[labelRoot],
@@ -100,6 +107,45 @@ func fromLabels(id string, l map[string]string) lifecycle.Sandbox {
 		sb.ConfigAt = wire.ConfigPoint
 	}
 	return sb
+}
+
+// labelClient adds the labels of the client that creates something.
+func labelClient(l map[string]string, id string) {
+	l[engine.LabelClient], l[labelClientName] = id, clientName()
+}
+
+// clientName describes this client to others: its user and machine.
+func clientName() string {
+	name, machine := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		machine = h
+	}
+	return name + "@" + machine
+}
+
+// otherClient names the client that created something, according to its labels, if it is not the client with
+// the ID own. What an earlier version created belongs to any client.
+func otherClient(l map[string]string, own string) string {
+	id := l[engine.LabelClient]
+	if id == "" || id == own {
+		return ""
+	}
+	return cmp.Or(l[labelClientName], id)
+}
+
+// checkClient returns an error if another client has created something, according to its labels.
+func (d *Driver) checkClient(l map[string]string, what, name string) error {
+	own, err := scopes.ClientID(d.StateDir)
+	if err != nil {
+		return err
+	}
+	if other := otherClient(l, own); other != "" {
+		return lifecycle.PartOfOtherClient(name, what, other)
+	}
+	return nil
 }
 
 // isSandbox reports whether labels are those of the sandbox with that name.

@@ -15,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // Lookup implements [lifecycle.Driver]. The sandbox and its proxy are inspected at the
@@ -45,10 +46,19 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	if !isSandbox(c.Config.Labels, name) {
 		return lifecycle.Sandbox{}, lifecycle.Foreign(name, "a container")
 	}
+	own, err := scopes.ClientID(d.StateDir)
+	if err != nil {
+		return lifecycle.Sandbox{}, err
+	}
 	sb := fromLabels(c.ID, c.Config.Labels)
 	sb.State = lifecycle.Unknown
 	if c.State != nil {
 		sb.State = state(c.State.Status)
+	}
+	if sb.OtherClient = otherClient(c.Config.Labels, own); sb.OtherClient != "" {
+		return lifecycle.Sandbox{}, lifecycle.OfOtherClient(sb)
+	}
+	if c.State != nil {
 		sb.Unused = d.unused(sb, c.State.Status)
 	}
 	sb.Resources = d.requestedLimits(c)
@@ -98,12 +108,16 @@ func (d *Driver) List(ctx context.Context) ([]lifecycle.Sandbox, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing sandboxes: %w", err)
 	}
+	own, err := scopes.ClientID(d.StateDir)
+	if err != nil {
+		return nil, err
+	}
 	var found []lifecycle.Sandbox
 	for _, c := range res.Items {
 		for _, name := range c.Names {
 			if isSandbox(c.Labels, name) {
 				sb := fromLabels(c.ID, c.Labels)
-				sb.State = state(c.State)
+				sb.State, sb.OtherClient = state(c.State), otherClient(c.Labels, own)
 				found = append(found, sb)
 			}
 		}

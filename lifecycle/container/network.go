@@ -70,12 +70,12 @@ func firstIndex(name string) uint32 {
 	return h.Sum32()
 }
 
-// createNetwork creates the network of a new sandbox.
-func (d *Driver) createNetwork(ctx context.Context, spec lifecycle.Spec, name string) (sandboxNetwork, error) {
+// createNetwork creates the network of a new sandbox of a client.
+func (d *Driver) createNetwork(ctx context.Context, spec lifecycle.Spec, of, name string) (sandboxNetwork, error) {
 	start := firstIndex(name)
 	for i := range uint32(networkLimit) {
 		n, subnet := networkAt(start+i, name)
-		_, err := d.API.NetworkCreate(ctx, name, networkOptions(spec, n, subnet))
+		_, err := d.API.NetworkCreate(ctx, name, networkOptions(engine.PartLabels(spec.Name, of, roleNetwork), n, subnet))
 		if err == nil {
 			return n, nil
 		}
@@ -86,14 +86,14 @@ func (d *Driver) createNetwork(ctx context.Context, spec lifecycle.Spec, name st
 	return sandboxNetwork{}, hint.Wrap(fmt.Errorf("creating the network of the sandbox %s: no free subnet in %s", spec.Name, addressPool()), "remove sandboxes with %q", "docker ralph clean")
 }
 
-func networkOptions(spec lifecycle.Spec, n sandboxNetwork, subnet netip.Prefix) client.NetworkCreateOptions {
+func networkOptions(l map[string]string, n sandboxNetwork, subnet netip.Prefix) client.NetworkCreateOptions {
 	without := false
 	opts := client.NetworkCreateOptions{
 		Driver:     "bridge",
 		EnableIPv6: &without, // overrides the engine's default
 		// Addresses are assigned automatically from the upper half only.
 		IPAM:   &network.IPAM{Config: []network.IPAMConfig{{Subnet: subnet, Gateway: n.gateway, IPRange: upperHalf(subnet)}}},
-		Labels: engine.PartLabels(spec.Name, roleNetwork),
+		Labels: l,
 	}
 	opts.Internal = true
 	opts.Options = map[string]string{

@@ -3,16 +3,12 @@ package container
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/moby/moby/client"
-	"github.com/moby/sys/atomicwriter"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -20,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/guestbin"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // marker records on the host that a container was prepared, and for which ralph. If it
@@ -43,45 +40,33 @@ type marker struct {
 	Limits limits `json:"limits,omitzero"`
 }
 
+// markers are the records of containers. A damaged one counts: its sandbox may exist.
+var markers = scopes.Section[marker]("container")
+
 // Known reports whether a sandbox of this name has a record in stateDir.
 func Known(stateDir, name string) bool {
-	_, err := os.Stat((&Driver{StateDir: stateDir}).markerPath(name))
-	return err == nil
+	_, found, err := markers.Read(stateDir, name)
+	return found || err != nil
 }
 
 // KnownID returns the ID of the sandbox of this name that was prepared last; empty if there is no
 // record of one.
 func KnownID(stateDir, name string) string {
-	m, _ := (&Driver{StateDir: stateDir}).lastMarker(name)
+	m, _, _ := markers.Read(stateDir, name)
 	return m.ID
 }
 
 // AllKnown returns the names of the sandboxes that have a record in stateDir.
 func AllKnown(stateDir string) ([]string, error) {
-	files, err := os.ReadDir(filepath.Dir((&Driver{StateDir: stateDir}).markerPath("")))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the records of sandboxes: %w", err)
-	}
-	var names []string
-	for _, f := range files {
-		if name, isRecord := strings.CutSuffix(f.Name(), ".json"); isRecord {
-			names = append(names, name)
-		}
-	}
-	return names, nil
+	all, err := markers.All(stateDir)
+	return slices.Sorted(maps.Keys(all)), err
 }
 
 // CreatedFor reports whether, according to stateDir, the sandbox of the spec's name was
 // prepared for its scope and worktree.
 func CreatedFor(stateDir string, spec lifecycle.Spec) bool {
-	m, ok := (&Driver{StateDir: stateDir}).lastMarker(spec.Name)
+	m, ok, _ := markers.Read(stateDir, spec.Name)
 	return ok && m.Root == spec.Root && m.Scope == spec.Scope
-}
-
-// KnownScope returns the scope and the worktree's root of the sandbox of this name that was prepared last.
-func KnownScope(stateDir, name string) (gitrepo.Scope, string) {
-	m, _ := (&Driver{StateDir: stateDir}).lastMarker(name)
-	return m.Scope, m.Root
 }
 
 func (d *Driver) readMarker(sb lifecycle.Sandbox) (guestbin.Payload, bool) {
@@ -100,11 +85,8 @@ func (d *Driver) readFullMarker(sb lifecycle.Sandbox) (guestbin.Payload, marker,
 
 // lastMarker returns the record of the last sandbox of that name, which may not exist.
 func (d *Driver) lastMarker(name string) (m marker, ok bool) {
-	b, err := os.ReadFile(d.markerPath(name))
-	if err != nil || json.Unmarshal(b, &m) != nil {
-		return marker{}, false
-	}
-	return m, true
+	m, ok, _ = markers.Read(d.StateDir, name)
+	return m, ok
 }
 
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verified) error {
@@ -127,14 +109,7 @@ func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verifie
 }
 
 func (d *Driver) saveMarker(name string, m marker) error {
-	b, err := json.Marshal(m)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(d.markerPath(name)), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(d.markerPath(name), b, 0o600)
-	}
-	if err != nil {
+	if err := markers.Write(d.StateDir, name, m); err != nil {
 		return fmt.Errorf("recording that %s is prepared: %w", name, err)
 	}
 	return nil
@@ -152,7 +127,7 @@ func (d *Driver) changeMarker(sb lifecycle.Sandbox, change func(*marker)) error 
 
 // Unprepare makes the next command prepare a sandbox again.
 func (d *Driver) Unprepare(sb lifecycle.Sandbox) error {
-	if err := os.Remove(d.markerPath(sb.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := markers.Remove(d.StateDir, sb.Name); err != nil {
 		return fmt.Errorf("removing the record of %s: %w", sb.Name, err)
 	}
 	return nil

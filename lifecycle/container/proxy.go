@@ -39,8 +39,7 @@ const (
 	proxyTimeout = 30 * time.Second
 )
 
-// errConcurrent means that another process, with another lock directory, is creating the
-// same proxy.
+// errConcurrent means that another process is creating the same proxy.
 var errConcurrent = errors.New("another process is creating it")
 
 // startProxy recreates the proxy of a sandbox and passes its policy, unless another
@@ -105,8 +104,8 @@ func (d *Driver) createProxy(ctx context.Context, sb lifecycle.Sandbox, agent co
 		return "", false, err
 	}
 	if found {
-		if l := c.Config.Labels; l[engine.LabelCreatedBy] != engine.CreatedBy || l[engine.LabelSandbox] != sb.Name {
-			return "", false, lifecycle.Foreign(proxyName(sb.Name), "a container")
+		if err := d.checkProxy(c, sb.Name); err != nil {
+			return "", false, err
 		}
 		reused = isCurrent(c, run) && !d.staleProxy(sb, agent, c, e)
 		if reused && c.Config.Image != image { // of another version of docker-ralph
@@ -121,7 +120,7 @@ func (d *Driver) createProxy(ctx context.Context, sb lifecycle.Sandbox, agent co
 			return "", false, err
 		}
 	}
-	l := engine.PartLabels(sb.Name, roleProxy)
+	l := engine.PartLabels(sb.Name, sb.Client, roleProxy)
 	l[labelRun], l[labelRules] = run, e.Rules()
 	host, err := d.helperHostConfig(ctx, proxyMemory, 256)
 	if err != nil {
@@ -133,7 +132,7 @@ func (d *Driver) createProxy(ctx context.Context, sb lifecycle.Sandbox, agent co
 		"net.ipv4.ip_unprivileged_port_start": "0",
 	}
 	if hasNoNetwork(sb) {
-		host.Mounts = []mount.Mount{socketsMount(sb.Name, false)}
+		host.Mounts = []mount.Mount{socketsMount(sb.Name, sb.Client, false)}
 	}
 	made, err := d.API.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: proxyName(sb.Name),
@@ -174,10 +173,26 @@ func (d *Driver) resetProxy(ctx context.Context, sb lifecycle.Sandbox) error {
 // RemoveProxy removes the proxy of a stopped sandbox, if there is one. The next start
 // creates a new one.
 func (d *Driver) RemoveProxy(ctx context.Context, sb lifecycle.Sandbox) error {
-	if err := engine.RemovePart(ctx, d.API, proxyName(sb.Name), sb.Name); err != nil {
+	c, found, err := engine.Inspect(ctx, d.API, proxyName(sb.Name))
+	if err == nil && found {
+		err = d.checkProxy(c, sb.Name)
+	}
+	if err == nil && found {
+		err = engine.RemoveContainer(ctx, d.API, c.ID)
+	}
+	if err != nil {
 		return fmt.Errorf("removing the proxy of %s: %w", sb.Name, err)
 	}
 	return nil
+}
+
+// checkProxy returns an error if a container is not the proxy of a sandbox of this client.
+func (d *Driver) checkProxy(c container.InspectResponse, sandbox string) error {
+	l := c.Config.Labels
+	if l[engine.LabelCreatedBy] != engine.CreatedBy || l[engine.LabelSandbox] != sandbox {
+		return lifecycle.Foreign(proxyName(sandbox), "a container")
+	}
+	return d.checkClient(l, "the container", proxyName(sandbox))
 }
 
 // proxyStart is the configuration of a new proxy, without what is only known then.

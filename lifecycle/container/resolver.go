@@ -8,6 +8,8 @@ import (
 
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // resolverFile is the resolver configuration of programs.
@@ -33,5 +35,5 @@ func (d *Driver) resolverMount(sandbox string, proxy netip.Addr) (mount.Mount, e
 
 // resolverPath returns the path of the file that resolverMount mounts.
 func (d *Driver) resolverPath(sandbox string) string {
-	return filepath.Join(d.StateDir, "sandboxes", sandbox+".resolv.conf")
+	return scopes.Path(d.StateDir, sandbox, "resolv.conf")
 }

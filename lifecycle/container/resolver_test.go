@@ -62,7 +62,7 @@ func (c *crowded) NetworkCreate(_ context.Context, _ string, opts client.Network
 func TestNetworkTakesAFreeRange(t *testing.T) {
 	for _, taken := range []int{0, 1, 3} {
 		api := &crowded{taken: taken}
-		n, err := (&Driver{API: api}).createNetwork(t.Context(), lifecycle.Spec{Name: "sb"}, "sb.x")
+		n, err := (&Driver{API: api}).createNetwork(t.Context(), lifecycle.Spec{Name: "sb"}, "", "sb.x")
 		assert.NilError(t, err)
 		assert.Equal(t, len(api.subnets), taken+1)
 		assert.Assert(t, api.subnets[taken].Contains(n.agent) && api.subnets[taken].Contains(n.proxy))
@@ -88,7 +88,7 @@ func TestIsolationByRuntimeAndPolicy(t *testing.T) {
 			spec := lifecycle.Spec{Name: "sb", Runtime: tc.runtime}
 			spec.Egress.Policy.Mode = tc.mode
 			config, host, labels := &container.Config{}, &container.HostConfig{}, map[string]string{}
-			i, err := d.isolate(t.Context(), spec)
+			i, err := d.isolate(t.Context(), spec, "")
 			if tc.err != "" {
 				assert.ErrorContains(t, err, tc.err)
 				return

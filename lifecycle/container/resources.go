@@ -15,12 +15,15 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/userimage"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // resource is a proxy, a helper, a network or a volume of sockets. Nothing of a user's is
 // in them.
 type resource struct {
 	sandbox, name string
+	client        string // as in [lifecycle.Sandbox]
+	other         string // likewise OtherClient
 	kind          ResourceKind
 	created       time.Time
 	remove        func(ctx context.Context) error
@@ -51,32 +54,40 @@ func (d *Driver) resources(ctx context.Context, sandbox string) ([]resource, err
 			return nil, err
 		}
 	}
+	own, err := scopes.ClientID(d.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	ofClient := func(r resource, l map[string]string) resource {
+		r.sandbox, r.client, r.other = l[engine.LabelSandbox], l[engine.LabelClient], otherClient(l, own)
+		return r
+	}
 	for _, c := range containers.Items {
-		all = append(all, resource{
-			kind: KindProxy, sandbox: c.Labels[engine.LabelSandbox], name: strings.TrimPrefix(strings.Join(c.Names, " "), "/"), created: time.Unix(c.Created, 0),
+		all = append(all, ofClient(resource{
+			kind: KindProxy, name: strings.TrimPrefix(strings.Join(c.Names, " "), "/"), created: time.Unix(c.Created, 0),
 			remove: func(ctx context.Context) error { return engine.RemoveContainer(ctx, d.API, c.ID) },
-		})
+		}, c.Labels))
 	}
 	for _, n := range networks.Items {
-		all = append(all, resource{
-			kind: KindNetwork, sandbox: n.Labels[engine.LabelSandbox], name: n.Name, created: n.Created,
+		all = append(all, ofClient(resource{
+			kind: KindNetwork, name: n.Name, created: n.Created,
 			remove: func(ctx context.Context) error { return d.removeNetwork(ctx, n.ID) },
-		})
+		}, n.Labels))
 	}
 	for _, v := range volumes.Items {
 		created, err := time.Parse(time.RFC3339, v.CreatedAt)
 		if err != nil {
 			return nil, fmt.Errorf("listing the volumes of sandboxes: %w", err)
 		}
-		all = append(all, resource{
-			kind: KindVolume, sandbox: v.Labels[engine.LabelSandbox], name: v.Name, created: created,
+		all = append(all, ofClient(resource{
+			kind: KindVolume, name: v.Name, created: created,
 			remove: func(ctx context.Context) error {
 				if err := d.RemoveVolume(ctx, v.Name); !errdefs.IsConflict(err) { // a new sandbox of that name uses it
 					return err
 				}
 				return nil
 			},
-		})
+		}, v.Labels))
 	}
 	return all, nil
 }
@@ -108,11 +119,25 @@ func creation(c container.InspectResponse) time.Time {
 }
 
 // removeResources removes those of a removed sandbox.
-func (d *Driver) removeResources(ctx context.Context, sandbox string) error {
-	all, err := d.resources(ctx, sandbox)
+func (d *Driver) removeResources(ctx context.Context, sb lifecycle.Sandbox) error {
+	all, err := d.resources(ctx, sb.Name)
 	errs := []error{err}
 	for _, r := range all {
-		errs = append(errs, r.remove(ctx))
+		if r.other == "" || r.client == sb.Client {
+			errs = append(errs, r.remove(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveOther removes the sandbox of another client, with unfetched commits.
+func (d *Driver) RemoveOther(ctx context.Context, sb lifecycle.Sandbox) error {
+	if err := engine.RemoveContainer(ctx, d.API, sb.ID); err != nil {
+		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+	}
+	errs := []error{d.removeResources(ctx, sb)}
+	for _, name := range []string{gitVolume(sb.Name), cloneVolume(sb.Name)} {
+		errs = append(errs, d.RemoveVolume(ctx, name))
 	}
 	return errors.Join(errs...)
 }
@@ -123,7 +148,7 @@ func (d *Driver) removeStale(ctx context.Context, sandbox, network string, creat
 	all, err := d.resources(ctx, sandbox)
 	errs := []error{err}
 	for _, r := range all {
-		if r.name == network || r.name == socketsVolume(sandbox) {
+		if r.other != "" || r.name == network || r.name == socketsVolume(sandbox) {
 			continue
 		}
 		if r.kind != KindNetwork { // lists have seconds only
@@ -141,7 +166,7 @@ func (d *Driver) removeStale(ctx context.Context, sandbox, network string, creat
 	return errors.Join(errs...)
 }
 
-// SweepOrphans removes the resources of sandboxes that do not exist, and names them. What is
+// SweepOrphans removes the resources of this client's sandboxes that do not exist, and names them. What is
 // younger than grace may belong to a sandbox that is being created.
 func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed []string, err error) {
 	sandboxes, err := d.List(ctx)
@@ -157,7 +182,7 @@ func (d *Driver) SweepOrphans(ctx context.Context, grace time.Duration) (removed
 	return removed, errors.Join(errs...)
 }
 
-// orphans returns the resources of sandboxes that do not exist.
+// orphans returns the resources of this client's sandboxes that do not exist.
 func orphans(all []resource, sandboxes []lifecycle.Sandbox, grace time.Duration) []resource {
 	before, inUse := time.Now().Add(-grace), map[string]bool{}
 	for _, sb := range sandboxes {
@@ -166,5 +191,5 @@ func orphans(all []resource, sandboxes []lifecycle.Sandbox, grace time.Duration)
 	for _, r := range all {
 		inUse[r.sandbox] = inUse[r.sandbox] || r.created.After(before)
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(r resource) bool { return inUse[r.sandbox] })
+	return slices.DeleteFunc(slices.Clone(all), func(r resource) bool { return r.other != "" || inUse[r.sandbox] })
 }

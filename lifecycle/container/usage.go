@@ -8,6 +8,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/programs"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // ResourceKind is the kind of a [Resource].
@@ -32,6 +33,8 @@ type Resource struct {
 	Worktree string
 	Size     *int64 // bytes; nil if unknown
 	InUse    bool
+	// OtherClient is as in [lifecycle.Sandbox].
+	OtherClient string
 	// Orphan says that [Driver.SweepOrphans] would remove it.
 	Orphan bool
 }
@@ -51,10 +54,14 @@ func (d *Driver) Resources(ctx context.Context, sandboxes []lifecycle.Sandbox, g
 	for _, r := range all {
 		if r.kind != KindVolume {
 			inUse := slices.ContainsFunc(sandboxes, func(sb lifecycle.Sandbox) bool { return sb.Name == r.sandbox })
-			found = append(found, Resource{Kind: r.kind, Name: r.name, Sandbox: r.sandbox, InUse: inUse, Orphan: orphaned[r.name]})
+			found = append(found, Resource{Kind: r.kind, Name: r.name, Sandbox: r.sandbox, InUse: inUse, OtherClient: r.other, Orphan: orphaned[r.name]})
 		}
 	}
 	volumes, err := engine.VolumeUsage(ctx, d.API)
+	if err != nil {
+		return nil, err
+	}
+	own, err := scopes.ClientID(d.StateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -69,6 +76,7 @@ func (d *Driver) Resources(ctx context.Context, sandboxes []lifecycle.Sandbox, g
 		p := Resource{
 			Kind: KindVolume, Name: v.Name, Role: role, Sandbox: v.Labels[engine.LabelSandbox],
 			Repo: v.Labels[labelRepo], Root: v.Labels[labelRoot], Worktree: v.Labels[labelWorktree], Orphan: orphaned[v.Name],
+			OtherClient: otherClient(v.Labels, own),
 		}
 		if v.UsageData != nil {
 			p.InUse = v.UsageData.RefCount > 0

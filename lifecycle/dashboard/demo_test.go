@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
+	"github.com/docker-ralph/docker-ralph/scopes"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -232,5 +233,5 @@ func row(slug, title, status string, priority int) string {
 // backlog saves a copy of the backlog.
 func (d *demo) backlog(content string) {
 	d.t.Helper()
-	d.write(filepath.Join(d.host.StateDir, "backlogs", "ralph-acme-shop-main", time.Now().Add(-3*time.Hour).UTC().Format("20060102-150405.000")+".json"), content)
+	d.write(scopes.Path(d.host.StateDir, "ralph-acme-shop-main", "backlogs", time.Now().Add(-3*time.Hour).UTC().Format("20060102-150405.000")+".json"), content)
 }

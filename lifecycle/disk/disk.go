@@ -40,7 +40,8 @@ type Item struct {
 	Size        *int64 `json:"size"`       // bytes; nil if unknown
 	Active      bool   `json:"active"`
 	Reclaimable bool   `json:"reclaimable"`
-	Reason      string `json:"reason"` // why it is reclaimable, or why not although its worktree does not exist
+	OtherClient string `json:"other_client"` // the client that created it; empty for this one, or if it is shared
+	Reason      string `json:"reason"`       // why it is reclaimable, or why not although its worktree does not exist
 
 	// sandbox is the existing sandbox that it is part of. It can only be removed after that.
 	sandbox string
@@ -139,8 +140,8 @@ func takeInventory(ctx context.Context, h host.Host, discard bool) (*inventory, 
 	return inv, ctx.Err()
 }
 
-// addSandboxes adds the sandboxes. Those of worktrees that do not exist are reclaimable, if
-// they were created from here: another user's worktrees may not be on this machine.
+// addSandboxes adds the sandboxes. Those of worktrees that do not exist are reclaimable. The worktrees of other
+// clients may be on other machines, and so may those of sandboxes without a label that were not created here.
 func (inv *inventory) addSandboxes(ctx context.Context) {
 	sizes := inv.containerSizes(ctx)
 	for _, l := range inv.located {
@@ -149,10 +150,11 @@ func (inv *inventory) addSandboxes(ctx context.Context) {
 			Type: Sandboxes, Name: sb.Name, Kind: l.Backend.Kind, Repository: sb.Scope.Repo, Path: sb.Root,
 			Active: sb.State == lifecycle.Running, sandbox: sb.Name,
 		}
+		item.setOther(sb.OtherClient)
 		if size, known := sizes[sb.ID]; known {
 			item.Size = &size
 		}
-		if inv.host.CreatedBy(sb.Name) != "" && inv.gone(sb.Root) && !inv.host.Moved(sb, inv.here.Worktree) {
+		if sb.OtherClient == "" && inv.host.CreatedBy(sb.Name) != "" && inv.gone(sb.Root) && !inv.host.Moved(sb, inv.here.Worktree) {
 			switch {
 			case sb.State == lifecycle.Unknown:
 				item.Reason = "its state is unknown"
@@ -163,6 +165,13 @@ func (inv *inventory) addSandboxes(ctx context.Context) {
 			}
 		}
 		inv.items = append(inv.items, item)
+	}
+}
+
+// setOther sets the client that created the item, if it is another one.
+func (i *Item) setOther(client string) {
+	if client != "" {
+		i.OtherClient, i.Reason = client, "it belongs to another client, "+client
 	}
 }
 
@@ -181,9 +190,11 @@ func (inv *inventory) containerSizes(ctx context.Context) map[string]int64 {
 	return sizes
 }
 
-// located sandbox and its item; nil if there is none.
+// sandboxItem is the item of this client's sandbox of that name; nil if there is none.
 func (inv *inventory) sandboxItem(name string) *Item {
-	i := slices.IndexFunc(inv.items, func(item Item) bool { return item.Type == Sandboxes && item.Name == name })
+	i := slices.IndexFunc(inv.items, func(item Item) bool {
+		return item.Type == Sandboxes && item.Name == name && item.OtherClient == ""
+	})
 	if i < 0 {
 		return nil
 	}

@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -39,6 +38,9 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 		Type: map[container.ResourceKind]Type{container.KindProxy: Proxies, container.KindNetwork: Networks, container.KindVolume: Volumes}[r.Kind],
 		Name: r.Name, Kind: r.Role, Repository: r.Repo, Path: r.Root, Size: r.Size, Active: r.InUse,
 	}
+	if item.setOther(r.OtherClient); r.OtherClient != "" {
+		return item
+	}
 	if box := inv.sandboxItem(r.Sandbox); box != nil {
 		item.sandbox, item.Repository, item.Path = box.Name, box.Repository, box.Path
 		item.Reclaimable, item.Reason = box.Reclaimable, box.Reason
@@ -56,11 +58,11 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 	case r.Orphan:
 		item.Reclaimable, item.Reason, item.orphan = true, "the sandbox "+r.Sandbox+" does not exist", true
 	case r.Role == container.RoleCache:
-		if inv.hasCreated(r.Root) && inv.gone(r.Root) {
+		if inv.gone(r.Root) {
 			item.Reclaimable, item.Reason = true, doesNotExist(r.Root)
 			item.remove = func(ctx context.Context) error { return inv.driver.RemoveVolume(ctx, r.Name) }
 		}
-	case (r.Role == container.RoleGit || r.Role == container.RoleClone) && inv.gone(r.Worktree) && inv.isOwn(r.Sandbox):
+	case (r.Role == container.RoleGit || r.Role == container.RoleClone) && inv.gone(r.Worktree):
 		item.Path = r.Worktree
 		if !inv.discard && !gitsync.Saved(inv.host.StateDir, r.Sandbox) {
 			item.Reason = onlyCopy
@@ -72,24 +74,6 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 		}
 	}
 	return item
-}
-
-// hasCreated reports whether a sandbox of the repository was created from here.
-func (inv *inventory) hasCreated(repository string) bool {
-	for _, o := range inv.owners {
-		if o.Repository == repository {
-			return true
-		}
-	}
-	return slices.ContainsFunc(inv.located, func(l host.Located) bool {
-		return l.Sandbox.MainRoot == repository && inv.host.CreatedBy(l.Sandbox.Name) != ""
-	})
-}
-
-// isOwn reports whether a sandbox that does not exist was created from here.
-func (inv *inventory) isOwn(sandbox string) bool {
-	_, owned := inv.owners[sandbox]
-	return owned || !host.Missing(filepath.Join(inv.host.StateDir, "git", sandbox+".json"))
 }
 
 // addImages adds the agent and project images. The size of one that is built on another is

@@ -113,7 +113,7 @@ func (inv *inventory) prune(ctx context.Context, chosen []Item) (removed []Item,
 		if item.Type != Sandboxes {
 			continue
 		}
-		i := slices.IndexFunc(inv.located, func(l host.Located) bool { return l.Sandbox.Name == item.Name })
+		i := slices.IndexFunc(inv.located, func(l host.Located) bool { return l.Sandbox.Name == item.Name && l.Sandbox.OtherClient == "" })
 		if err := manage.RemoveSandbox(ctx, inv.host, inv.located[i], inv.discard); err != nil {
 			kept[item.Name] = true
 			errs = append(errs, err)

@@ -8,48 +8,30 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/lifecycle/network"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
-
-// perSandbox are the directories with files or directories that begin with the name of a
-// sandbox, which has no dot; see docs/internals/files.md.
-func perSandbox() []string {
-	return []string{"backlogs", "dispatches", "ended", "engines", "git", "hostconfig/*", "microvms/*", "mirrors", "owners", "sandboxes", "watched"}
-}
 
 // addState adds the files below the state directory: those of each sandbox as one item, the
 // versions of ralph for microVMs, and the other directories.
 func (inv *inventory) addState() error {
-	paths := map[string][]string{}
-	listed := map[string]bool{"guest": true, "network": true}
-	for _, pattern := range perSandbox() {
-		top, _, _ := strings.Cut(pattern, "/")
-		listed[top] = true
-		found, err := filepath.Glob(filepath.Join(inv.host.StateDir, pattern, "*"))
-		if err != nil {
-			return fmt.Errorf("listing %s: %w", inv.host.StateDir, err)
-		}
-		for _, path := range found {
-			name, _, _ := strings.Cut(filepath.Base(path), ".")
-			paths[name] = append(paths[name], path)
-		}
+	names, err := scopes.Names(inv.host.StateDir)
+	if err != nil {
+		return err
 	}
-	for name, of := range paths {
-		inv.items = append(inv.items, inv.stateItem(name, of))
+	for _, name := range names {
+		inv.items = append(inv.items, inv.stateItem(name))
 	}
-	slices.SortFunc(inv.items, func(a, b Item) int { return strings.Compare(a.Name, b.Name) })
 	entries, err := os.ReadDir(inv.host.StateDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, e := range entries {
-		if e.IsDir() && !listed[e.Name()] {
+		if e.IsDir() && !slices.Contains([]string{"scopes", "guest"}, e.Name()) {
 			inv.items = append(inv.items, Item{Type: State, Name: e.Name(), Size: sizeOf(filepath.Join(inv.host.StateDir, e.Name()))})
 		}
 	}
@@ -73,23 +55,21 @@ func (inv *inventory) addMicroVMPrograms() error {
 }
 
 // stateItem is what the host keeps of one sandbox.
-func (inv *inventory) stateItem(name string, paths []string) Item {
+func (inv *inventory) stateItem(name string) Item {
+	dir := scopes.Dir(inv.host.StateDir, name)
 	item := Item{Type: State, Name: name, Kind: "sandbox"}
 	owner, known := inv.owners[name]
 	box := inv.sandboxItem(name)
 	if box != nil {
-		i := slices.IndexFunc(inv.located, func(l host.Located) bool { return l.Sandbox.Name == name })
+		i := slices.IndexFunc(inv.located, func(l host.Located) bool { return l.Sandbox.Name == name && l.Sandbox.OtherClient == "" })
 		sb := inv.located[i].Sandbox
 		owner, known = host.Owner{Scope: sb.Scope, Root: sb.Root}, true
 		item.sandbox, item.Active = name, true
 	}
 	if known {
 		item.Repository, item.Path = owner.Scope.Repo, owner.Root
-		if rules, err := network.AmendmentsPath(inv.host, owner.Scope); err == nil && !host.Missing(rules) {
-			paths = append(paths, rules)
-		}
 	}
-	item.Size = sizeOf(paths...)
+	item.Size = sizeOf(dir)
 	if !known || !inv.gone(owner.Root) || owner.Scope == inv.here.Worktree.Scope {
 		return item
 	}
@@ -98,12 +78,12 @@ func (inv *inventory) stateItem(name string, paths []string) Item {
 		item.Reclaimable, item.Reason = box.Reclaimable, box.Reason
 	case inv.mayExist(name):
 		item.Reason = "its sandbox may exist"
-	case !inv.discard && slices.Contains(paths, filepath.Join(inv.host.StateDir, "git", name+".json")) && !gitsync.Saved(inv.host.StateDir, name):
+	case !inv.discard && gitsync.Known(inv.host.StateDir, name) && !gitsync.Saved(inv.host.StateDir, name):
 		item.Reason = onlyCopy
 	default:
 		item.Reclaimable, item.Reason = true, doesNotExist(owner.Root)
 	}
-	item.remove = func(ctx context.Context) error { return inv.removeState(ctx, name, paths) }
+	item.remove = func(ctx context.Context) error { return inv.removeState(ctx, name, dir) }
 	return item
 }
 
@@ -120,7 +100,7 @@ func (inv *inventory) mayExist(name string) bool {
 }
 
 // removeState removes the files of a sandbox that does not exist.
-func (inv *inventory) removeState(ctx context.Context, name string, paths []string) error {
+func (inv *inventory) removeState(ctx context.Context, name, dir string) error {
 	leave, err := inv.host.LockExclusive(ctx, name, 0)
 	if err != nil {
 		return err
@@ -129,27 +109,21 @@ func (inv *inventory) removeState(ctx context.Context, name string, paths []stri
 		return fmt.Errorf("keeping the state of %s: another command is using it", name)
 	}
 	defer leave()
-	var errs []error
-	for _, path := range paths {
-		errs = append(errs, os.RemoveAll(path))
-	}
-	return errors.Join(errs...)
+	return os.RemoveAll(dir)
 }
 
-// sizeOf returns the size of all files below paths. Files that disappear meanwhile count as
+// sizeOf returns the size of all files below a directory. Files that disappear meanwhile count as
 // nothing.
-func sizeOf(paths ...string) *int64 {
+func sizeOf(dir string) *int64 {
 	var size int64
-	for _, path := range paths {
-		_ = filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
-				return nil //nolint:nilerr // unreadable or removed
-			}
-			if info, err := e.Info(); err == nil {
-				size += info.Size()
-			}
-			return nil
-		})
-	}
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return nil //nolint:nilerr // unreadable or removed
+		}
+		if info, err := e.Info(); err == nil {
+			size += info.Size()
+		}
+		return nil
+	})
 	return &size
 }

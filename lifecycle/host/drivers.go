@@ -20,9 +20,9 @@ type Backend struct {
 	API    API // nil without an engine
 	// Engine is the engine of a container.
 	Engine Engine
-	// Unreachable is why the engine cannot be reached; nil if it can. All methods of the
-	// driver return it.
-	Unreachable error
+	// Unusable is why the sandbox cannot be used: its engine cannot be reached, or it is of another
+	// client. All methods of the driver return it then.
+	Unusable error
 }
 
 // onEngine returns the backend for containers on an engine.
@@ -109,7 +109,8 @@ func (h Host) LookupSandbox(ctx context.Context, name string) (lifecycle.Driver,
 	return l.Backend.Driver, l.Sandbox, err
 }
 
-// Locate looks up the sandbox of that name with the driver that created it, on its engine.
+// Locate looks up the sandbox of that name with the driver that created it, on its engine. One of another
+// client cannot be used.
 func (h Host) Locate(ctx context.Context, name string) (Located, error) {
 	var at Backend
 	if kind := h.CreatedBy(name); slices.Contains(microvm.Drivers(), kind) {
@@ -122,6 +123,9 @@ func (h Host) Locate(ctx context.Context, name string) (Located, error) {
 		at = h.onEngine(api, e)
 	}
 	sb, err := at.Driver.Lookup(ctx, name)
+	if other, is := lifecycle.SandboxOfOtherClient(err); is {
+		return locate(other, at), nil
+	}
 	if err != nil {
 		return Located{}, err
 	}

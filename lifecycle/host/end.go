@@ -1,17 +1,15 @@
 package host
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/docker/go-units"
-	"github.com/moby/sys/atomicwriter"
+
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // End is how a background loop has ended.
@@ -30,17 +28,14 @@ type End struct {
 	Log string `json:"log,omitempty"`
 }
 
-func endPath(stateDir, sandbox string) string {
-	return filepath.Join(stateDir, "ended", sandbox+".json")
-}
+var ends = scopes.Section[End]("ended")
 
 // Ended returns how the last background loop of a scope has ended. sandbox is the scope's own,
 // also for loops in ephemeral ones. The error is [fs.ErrNotExist] if a loop was started since.
 func Ended(stateDir, sandbox string) (End, error) {
-	var e End
-	b, err := os.ReadFile(endPath(stateDir, sandbox))
-	if err == nil {
-		err = json.Unmarshal(b, &e)
+	e, ended, err := ends.Read(stateDir, sandbox)
+	if err == nil && !ended {
+		err = fs.ErrNotExist
 	}
 	if err != nil {
 		return End{}, fmt.Errorf("reading how the loop in %s has ended: %w", sandbox, err)
@@ -62,15 +57,7 @@ func (e End) String() string {
 
 // SaveEnd saves how a background loop has ended.
 func (h Host) SaveEnd(sandbox string, e End) error {
-	path := endPath(h.StateDir, sandbox)
-	b, err := json.Marshal(e)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(path, append(b, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := ends.Write(h.StateDir, sandbox, e); err != nil {
 		return fmt.Errorf("saving how the loop has ended: %w", err)
 	}
 	return nil
@@ -82,10 +69,11 @@ func (h Host) ReportEnd(sandbox string) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
+	if err == nil {
+		h.Report("Note: " + e.String())
+		err = ends.Remove(h.StateDir, sandbox)
+	}
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: %v", err))
-	} else {
-		h.Report("Note: " + e.String())
 	}
-	_ = os.Remove(endPath(h.StateDir, sandbox))
 }

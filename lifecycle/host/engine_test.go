@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 var (
@@ -35,6 +34,7 @@ type fakeEngine struct {
 	engine    Engine
 	container string
 	volume    string
+	client    string // that has created the container
 	broken    error
 }
 
@@ -52,14 +52,14 @@ func (f *fakeEngine) ContainerInspect(_ context.Context, name string, _ client.C
 		return client.ContainerInspectResult{}, f.missing()
 	}
 	return client.ContainerInspectResult{Container: container.InspectResponse{
-		ID: "id", Name: "/" + name, Config: &container.Config{Labels: labelsOf(name)},
+		ID: "id", Name: "/" + name, Config: &container.Config{Labels: f.labels()},
 		State: &container.State{Status: container.StateRunning}, HostConfig: &container.HostConfig{},
 	}}, nil
 }
 
 func (f *fakeEngine) ContainerList(context.Context, client.ContainerListOptions) (list client.ContainerListResult, err error) {
 	if f.container != "" {
-		list.Items = []container.Summary{{ID: "id", Names: []string{"/" + f.container}, Labels: labelsOf(f.container), State: container.StateRunning}}
+		list.Items = []container.Summary{{ID: "id", Names: []string{"/" + f.container}, Labels: f.labels(), State: container.StateRunning}}
 	}
 	return list, f.broken
 }
@@ -74,6 +74,12 @@ func (f *fakeEngine) VolumeInspect(_ context.Context, name string, _ client.Volu
 
 func (f *fakeEngine) Info(context.Context, client.InfoOptions) (client.SystemInfoResult, error) {
 	return client.SystemInfoResult{}, f.broken
+}
+
+func (f *fakeEngine) labels() map[string]string {
+	l := labelsOf(f.container)
+	l[engine.LabelClient] = f.client
+	return l
 }
 
 func labelsOf(sandbox string) map[string]string {
@@ -101,8 +107,7 @@ func onLaptop(t *testing.T, others ...*fakeEngine) (Host, *bytes.Buffer) {
 // markKnown writes the driver's record of a sandbox.
 func markKnown(t *testing.T, h Host, name string) {
 	t.Helper()
-	assert.NilError(t, os.MkdirAll(filepath.Join(h.StateDir, "sandboxes"), 0o700))
-	assert.NilError(t, os.WriteFile(filepath.Join(h.StateDir, "sandboxes", name+".json"), []byte(`{"id":"id"}`), 0o600))
+	assert.NilError(t, scopes.Section[map[string]string]("container").Write(h.StateDir, name, map[string]string{"id": "id"}))
 }
 
 func TestEngineSame(t *testing.T) {
@@ -128,14 +133,11 @@ func TestEngineRecordSurvivesRoundTrip(t *testing.T) {
 	assert.Equal(t, len(all), 0)
 	want := NewEngineRecord(gpu, lifecycle.Spec{Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}, Root: "/src", MainRoot: "/src", Agent: "claude", Private: true})
 	assert.NilError(t, h.SaveEngine("box", want))
-	info, err := os.Stat(h.engineRecordPath("box"))
-	assert.NilError(t, err)
-	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
-	assert.NilError(t, os.WriteFile(h.engineRecordPath("damaged"), []byte("{"), 0o600))
+	assert.NilError(t, scopes.Section[string]("engine").Write(h.StateDir, "damaged", "unexpected"))
 	all, err = h.EngineRecords()
 	assert.NilError(t, err)
 	assert.DeepEqual(t, all, map[string]EngineRecord{"box": want})
-	assert.ErrorContains(t, h.SaveEngine("box", EngineRecord{Engine: big}), "the sandbox box is on the engine tcp://gpu:2376 now")
+	assert.ErrorContains(t, h.SaveEngine("box", EngineRecord{Engine: big}), "it is on the engine tcp://gpu:2376 now")
 	assert.NilError(t, h.ForgetEngineOn("box", big))
 	_, found := h.EngineRecord("box")
 	assert.Assert(t, found)
@@ -162,6 +164,7 @@ func TestEngineOfFollowsTheRecord(t *testing.T) {
 		{name: "on another engine", record: &big, known: true, other: &fakeEngine{}, want: big},
 		{name: "not prepared yet", record: &big, other: &fakeEngine{container: "box"}, want: big},
 		{name: "its git volume was kept", record: &big, other: &fakeEngine{volume: "ralph-git-box"}, want: big},
+		{name: "another client has the name now", record: &big, other: &fakeEngine{container: "box", client: "THEIRS"}, want: laptop, forgotten: true},
 		{name: "removed by hand before it was prepared", record: &big, other: &fakeEngine{}, want: laptop, forgotten: true},
 		{
 			name: "an option selects another engine", record: &big, known: true, selectedBy: "--context", other: &fakeEngine{container: "box"},
@@ -233,10 +236,37 @@ func TestSandboxesAsksAllRecordedEngines(t *testing.T) {
 	assert.DeepEqual(t, found, []string{"here running default", "on-big unknown big", "on-gpu running tcp://gpu:2376"})
 	assert.Equal(t, stderr.String(), "Warning: cannot connect to the engine big: no route to host\n")
 	assert.Equal(t, all[1].Sandbox.Agent, "claude")
-	assert.Error(t, all[1].Backend.Unreachable, "cannot connect to the engine big")
+	assert.Error(t, all[1].Backend.Unusable, "cannot connect to the engine big")
 	_, err = all[1].Backend.Driver.Busy(t.Context(), all[1].Sandbox)
 	assert.Error(t, err, "cannot connect to the engine big")
 	assert.Equal(t, all[2].Backend.API.DaemonHost(), gpu.Host)
+}
+
+// The sandbox of another client is listed and found, but cannot be used.
+func TestSandboxesOfAnotherClient(t *testing.T) {
+	const refused = "the sandbox box belongs to another client, THEIRS"
+	h, _ := onLaptop(t, &fakeEngine{engine: big, container: "box"})
+	h.Engine = func() (API, error) { return &fakeEngine{engine: laptop, container: "box", client: "THEIRS"}, nil }
+	l, err := h.Locate(t.Context(), "box")
+	assert.NilError(t, err)
+	list, err := h.Sandboxes(t.Context(), h.Engine)
+	assert.NilError(t, err)
+	selected, err := h.Select(t.Context(), Here{}, []string{"box"})
+	assert.NilError(t, err)
+	for _, found := range [][]Located{{l}, list, selected} {
+		assert.Assert(t, is.Len(found, 1))
+		assert.Equal(t, found[0].Sandbox.State, lifecycle.Running)
+		assert.Error(t, found[0].Backend.Unusable, refused)
+		assert.Error(t, found[0].Backend.Driver.Stop(t.Context(), found[0].Sandbox), refused)
+	}
+	assert.Assert(t, !h.Moved(lifecycle.Sandbox{Root: "/gone", OtherClient: "THEIRS"}, gitrepo.Worktree{Root: "/src"}), "it is not seen here")
+
+	// Ours has the same name on another engine.
+	assert.NilError(t, h.SaveEngine("box", EngineRecord{Engine: big}))
+	selected, err = h.Select(t.Context(), Here{}, []string{"box"})
+	assert.NilError(t, err)
+	assert.NilError(t, selected[0].Backend.Unusable)
+	assert.Assert(t, selected[0].Backend.Engine.Same(big))
 }
 
 func TestSandboxesListsAnEngineWithTwoAddressesOnce(t *testing.T) {

@@ -2,21 +2,16 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
-
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // EngineRecord is the engine of a sandbox of the container driver. It exists as long as the sandbox,
@@ -49,68 +44,38 @@ func (r EngineRecord) sandbox(name, why string) lifecycle.Sandbox {
 	}
 }
 
-func (h Host) engineRecordPath(sandbox string) string {
-	return filepath.Join(h.StateDir, "engines", sandbox+".json")
-}
+var engineRecords = scopes.Section[EngineRecord]("engine")
 
-// EngineRecord returns the record of a sandbox. A damaged one counts as missing: the next command
-// in the sandbox writes it again.
+// EngineRecord returns the record of a sandbox. A damaged one counts as missing.
 func (h Host) EngineRecord(sandbox string) (r EngineRecord, found bool) {
-	content, err := os.ReadFile(h.engineRecordPath(sandbox))
-	return r, err == nil && json.Unmarshal(content, &r) == nil
+	r, found, _ = engineRecords.Read(h.StateDir, sandbox)
+	return r, found
 }
 
 // EngineRecords returns all records by the name of the sandbox.
-func (h Host) EngineRecords() (map[string]EngineRecord, error) {
-	files, err := os.ReadDir(filepath.Dir(h.engineRecordPath("")))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the engines of sandboxes: %w", err)
-	}
-	records := map[string]EngineRecord{}
-	for _, f := range files {
-		name, isRecord := strings.CutSuffix(f.Name(), ".json")
-		if r, found := h.EngineRecord(name); isRecord && found {
-			records[name] = r
-		}
-	}
-	return records, nil
-}
+func (h Host) EngineRecords() (map[string]EngineRecord, error) { return engineRecords.All(h.StateDir) }
 
 // SaveEngine records the engine of a sandbox. It is an error if another command has created it on
 // another one, or moved it there.
 func (h Host) SaveEngine(sandbox string, r EngineRecord) error {
-	has, found := h.EngineRecord(sandbox)
-	if !found {
-		lock, err := h.LockFile(engineLock(sandbox))
-		if err == nil {
-			err = lock.Lock()
-		}
-		if err != nil {
-			return fmt.Errorf("recording the engine of the sandbox %s: %w", sandbox, err)
-		}
-		defer func() { _ = lock.Close() }()
-		has, found = h.EngineRecord(sandbox)
-	}
-	switch {
-	case found && has == r:
+	if has, found := h.EngineRecord(sandbox); found && has == r {
 		return nil
-	case found && !has.Engine.Same(r.Engine):
-		return hint.Wrap(fmt.Errorf("the sandbox %s is on the engine %s now", sandbox, has.Engine), "run the command again")
 	}
-	return h.MoveEngine(sandbox, r)
+	err := engineRecords.Update(h.StateDir, sandbox, func(has EngineRecord, found bool) (EngineRecord, error) {
+		if found && !has.Engine.Same(r.Engine) {
+			return has, hint.Wrap(fmt.Errorf("it is on the engine %s now", has.Engine), "run the command again")
+		}
+		return r, nil
+	})
+	if err != nil {
+		return fmt.Errorf("recording the engine of the sandbox %s: %w", sandbox, err)
+	}
+	return nil
 }
 
 // MoveEngine records the engine of a sandbox in place of another one.
 func (h Host) MoveEngine(sandbox string, r EngineRecord) error {
-	path := h.engineRecordPath(sandbox)
-	content, err := json.Marshal(r)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(path, append(content, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := engineRecords.Write(h.StateDir, sandbox, r); err != nil {
 		return fmt.Errorf("recording the engine of the sandbox %s: %w", sandbox, err)
 	}
 	return nil
@@ -118,7 +83,7 @@ func (h Host) MoveEngine(sandbox string, r EngineRecord) error {
 
 // ForgetEngine removes the record of a sandbox that was removed for good.
 func (h Host) ForgetEngine(sandbox string) error {
-	if err := os.Remove(h.engineRecordPath(sandbox)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := engineRecords.Remove(h.StateDir, sandbox); err != nil {
 		return fmt.Errorf("forgetting the engine of the sandbox %s: %w", sandbox, err)
 	}
 	return nil

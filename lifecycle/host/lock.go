@@ -10,6 +10,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // LockFile returns a file of the lock directory.
@@ -22,14 +23,12 @@ func (h Host) LockFile(name string) (*flock.Flock, error) {
 
 // forgetLocks removes the lock files of a sandbox whose name is not used again.
 func (h Host) forgetLocks(sandbox string) {
-	for _, name := range []string{setupLock(sandbox), agentLock(sandbox), useLock(sandbox), engineLock(sandbox)} {
+	for _, name := range []string{setupLock(sandbox), agentLock(sandbox), useLock(sandbox), scopes.LockFile(sandbox)} {
 		_ = os.Remove(filepath.Join(h.LockDir(), name)) // it may not exist
 	}
 }
 
 func setupLock(sandbox string) string { return sandbox + ".lock" }
-
-func engineLock(sandbox string) string { return sandbox + ".engine" }
 
 // TryLockSandbox takes the lock of [lifecycle.Ensurer]; unlock is nil if it is held.
 func (h Host) TryLockSandbox(name string) (unlock func(), err error) {

@@ -28,8 +28,8 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 // ownedByAnother reports whether a name, with all state, belongs to another scope or to an existing
 // other worktree, whatever driver and engine its sandbox is on, and also after it was removed.
 func (h Host) ownedByAnother(name string, wt gitrepo.Worktree) bool {
-	o, err := readOwner(h.OwnerPath(name))
-	return err == nil && (o.Scope != wt.Scope || o.Root != wt.Root) && !Missing(o.Root)
+	o, found, err := owners.Read(h.StateDir, name)
+	return err == nil && found && (o.Scope != wt.Scope || o.Root != wt.Root) && !Missing(o.Root)
 }
 
 // CreatedFor reports whether the sandbox is recorded as created for the scope and the worktree.
@@ -41,9 +41,8 @@ func (h Host) CreatedFor(kind string, spec lifecycle.Spec) bool {
 	return known && spec.Check(made) == nil
 }
 
-// Moved reports whether a sandbox is the one of a worktree that was moved since. Only
-// sandboxes count that were created from here: the worktree of another user may not be
-// visible.
+// Moved reports whether a sandbox is the one of a worktree that was moved since. That of another client may
+// not be visible here, nor that of a sandbox without a label, which another client can have created.
 func (h Host) Moved(sb lifecycle.Sandbox, wt gitrepo.Worktree) bool {
-	return sb.Scope == wt.Scope && sb.Root != wt.Root && Missing(sb.Root) && h.CreatedBy(sb.Name) != ""
+	return sb.Scope == wt.Scope && sb.Root != wt.Root && Missing(sb.Root) && sb.OtherClient == "" && h.CreatedBy(sb.Name) != ""
 }

@@ -46,7 +46,7 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 		h.Warn(err)
 	}
 	err = fmt.Errorf("cannot connect to the engine %s", e) // the cause was reported
-	at := Backend{Kind: config.DriverContainer, Driver: unreachable{e, err}, Engine: e, Unreachable: err}
+	at := Backend{Kind: config.DriverContainer, Driver: unusable{e, err}, Engine: e, Unusable: err}
 	for name, r := range records {
 		if r.Engine.Same(e) {
 			sb := r.sandbox(name, err.Error())
@@ -62,9 +62,9 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 func withoutDuplicates(all []Located) []Located {
 	slices.SortStableFunc(all, func(a, b Located) int {
 		reachable := 0
-		if (a.Backend.Unreachable == nil) != (b.Backend.Unreachable == nil) {
+		if (a.Backend.Unusable == nil) != (b.Backend.Unusable == nil) {
 			reachable = 1
-			if a.Backend.Unreachable == nil {
+			if a.Backend.Unusable == nil {
 				reachable = -1
 			}
 		}
@@ -84,7 +84,7 @@ func (h Host) usesSelected(records map[string]EngineRecord) bool {
 	})
 }
 
-// EnginesOf returns the engines of sandboxes that can be reached, the selected one first.
+// EnginesOf returns the engines of sandboxes that can be used, the selected one first.
 func (h Host) EnginesOf(sandboxes []Located, connected func() (API, error)) ([]Backend, error) {
 	api, err := connected()
 	if err != nil {
@@ -93,7 +93,7 @@ func (h Host) EnginesOf(sandboxes []Located, connected func() (API, error)) ([]B
 	engines := []Backend{h.onEngine(api, h.Selected)}
 	for _, l := range sandboxes {
 		same := func(b Backend) bool { return b.Engine.Same(l.Backend.Engine) }
-		if l.Backend.Kind == config.DriverContainer && l.Backend.Unreachable == nil && !slices.ContainsFunc(engines, same) {
+		if l.Backend.Kind == config.DriverContainer && l.Backend.Unusable == nil && !slices.ContainsFunc(engines, same) {
 			engines = append(engines, l.Backend)
 		}
 	}
@@ -125,57 +125,57 @@ func isForeign(err error) bool {
 	return foreign
 }
 
-// unreachable is the driver for sandboxes on an engine that cannot be reached.
-type unreachable struct {
+// unusable is the driver for sandboxes that cannot be used, for the reason err.
+type unusable struct {
 	engine Engine
 	err    error
 }
 
-var _ lifecycle.Driver = unreachable{}
+var _ lifecycle.Driver = unusable{}
 
 // Name implements [lifecycle.Driver].
-func (u unreachable) Name() string { return config.DriverContainer }
+func (u unusable) Name() string { return config.DriverContainer }
 
 // Lookup implements [lifecycle.Driver].
-func (u unreachable) Lookup(context.Context, string) (lifecycle.Sandbox, error) {
+func (u unusable) Lookup(context.Context, string) (lifecycle.Sandbox, error) {
 	return lifecycle.Sandbox{}, u.err
 }
 
 // Create implements [lifecycle.Driver].
-func (u unreachable) Create(context.Context, lifecycle.Spec) (lifecycle.Sandbox, error) {
+func (u unusable) Create(context.Context, lifecycle.Spec) (lifecycle.Sandbox, error) {
 	return lifecycle.Sandbox{}, u.err
 }
 
 // Start implements [lifecycle.Driver].
-func (u unreachable) Start(context.Context, lifecycle.Sandbox) error { return u.err }
+func (u unusable) Start(context.Context, lifecycle.Sandbox) error { return u.err }
 
 // Ready implements [lifecycle.Driver].
-func (u unreachable) Ready(lifecycle.Sandbox, lifecycle.Spec) bool { return false }
+func (u unusable) Ready(lifecycle.Sandbox, lifecycle.Spec) bool { return false }
 
 // Prepare implements [lifecycle.Driver].
-func (u unreachable) Prepare(context.Context, lifecycle.Sandbox, lifecycle.Spec) error { return u.err }
+func (u unusable) Prepare(context.Context, lifecycle.Sandbox, lifecycle.Spec) error { return u.err }
 
 // Busy implements [lifecycle.Driver].
-func (u unreachable) Busy(context.Context, lifecycle.Sandbox) (bool, error) { return false, u.err }
+func (u unusable) Busy(context.Context, lifecycle.Sandbox) (bool, error) { return false, u.err }
 
 // Dispatches implements [lifecycle.Driver].
-func (u unreachable) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
+func (u unusable) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
 	return nil, u.err
 }
 
 // Exec implements [lifecycle.Driver].
-func (u unreachable) Exec(context.Context, lifecycle.Sandbox, lifecycle.Process) (int, error) {
+func (u unusable) Exec(context.Context, lifecycle.Sandbox, lifecycle.Process) (int, error) {
 	return 0, u.err
 }
 
 // Stop implements [lifecycle.Driver].
-func (u unreachable) Stop(context.Context, lifecycle.Sandbox) error { return u.err }
+func (u unusable) Stop(context.Context, lifecycle.Sandbox) error { return u.err }
 
 // Remove implements [lifecycle.Driver].
-func (u unreachable) Remove(context.Context, lifecycle.Sandbox) error { return u.err }
+func (u unusable) Remove(context.Context, lifecycle.Sandbox) error { return u.err }
 
 // List implements [lifecycle.Driver].
-func (u unreachable) List(context.Context) ([]lifecycle.Sandbox, error) { return nil, u.err }
+func (u unusable) List(context.Context) ([]lifecycle.Sandbox, error) { return nil, u.err }
 
 // ListCommand implements [lifecycle.Driver].
-func (u unreachable) ListCommand() string { return "docker " + u.engine.selection() + " ps -a" }
+func (u unusable) ListCommand() string { return "docker " + u.engine.selection() + " ps -a" }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // Record is the run record of a command. A running command holds a lock on it. Without
@@ -40,7 +41,7 @@ type Record struct {
 }
 
 // RecordDir is the directory with the records of commands in a sandbox.
-func (h Host) RecordDir(name string) string { return filepath.Join(h.StateDir, "dispatches", name) }
+func (h Host) RecordDir(name string) string { return scopes.Path(h.StateDir, name, "dispatches") }
 
 // HeldRecord is the record of a running command.
 type HeldRecord struct {
@@ -194,16 +195,16 @@ func (h Host) RecordsIn(wt gitrepo.Worktree) ([]Record, error) {
 // RecordsOf returns the records of a scope's sandbox, and of ephemeral ones that have the name
 // for it. Names of other branches can look the same.
 func (h Host) RecordsOf(name string) ([]Record, error) {
-	dirs, err := os.ReadDir(h.RecordDir(""))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := scopes.Names(h.StateDir)
+	if err != nil {
 		return nil, err
 	}
 	var all []Record
-	for _, dir := range dirs {
-		if dir.Name() != name && !isEphemeralOf(dir.Name(), name) {
+	for _, one := range names {
+		if one != name && !isEphemeralOf(one, name) {
 			continue
 		}
-		found, err := h.RecordsFor(dir.Name())
+		found, err := h.RecordsFor(one)
 		if err != nil {
 			return nil, err
 		}
@@ -223,7 +224,7 @@ func ReadRecord(path string) (n Record, ok bool) {
 	for range 10 { // it may be written right now
 		content, err := os.ReadFile(path)
 		if err == nil && json.Unmarshal(content, &n) == nil && n.ID == filepath.Base(path) {
-			n.Live, n.Sandbox = !free, filepath.Base(filepath.Dir(path))
+			n.Live, n.Sandbox = !free, filepath.Base(filepath.Dir(filepath.Dir(path)))
 			return n, true
 		}
 		if free || err != nil {

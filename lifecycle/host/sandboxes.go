@@ -21,7 +21,8 @@ type Located struct {
 	Backend Backend
 }
 
-// Sandboxes lists the sandboxes of all drivers, by name, and those on other recorded engines. With
+// Sandboxes lists the sandboxes of all drivers, by name, and those on other recorded engines. Those of other
+// clients on these engines are listed, too. With
 // an error, some may be missing. A driver that is not installed has none.
 func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]Located, error) {
 	listers := []func(context.Context) ([]Located, error){
@@ -99,9 +100,18 @@ func list(ctx context.Context, at Backend) ([]Located, error) {
 	}
 	all := make([]Located, 0, len(found))
 	for _, sb := range found {
-		all = append(all, Located{sb, at})
+		all = append(all, locate(sb, at))
 	}
 	return all, nil
+}
+
+// locate returns a sandbox with its driver. That of another client cannot be used.
+func locate(sb lifecycle.Sandbox, at Backend) Located {
+	if sb.OtherClient != "" {
+		at.Unusable = lifecycle.OfOtherClient(sb)
+		at.Driver = unusable{at.Engine, at.Unusable}
+	}
+	return Located{sb, at}
 }
 
 // Here is the current directory of a command about sandboxes.
@@ -162,7 +172,10 @@ func (h Host) Select(ctx context.Context, at Here, names []string) ([]Located, e
 	}
 	var found []Located
 	for _, name := range names {
-		i := slices.IndexFunc(all, func(l Located) bool { return l.Sandbox.Name == name })
+		i := slices.IndexFunc(all, func(l Located) bool { return l.Sandbox.Name == name && l.Sandbox.OtherClient == "" })
+		if i < 0 { // it can be of another client
+			i = slices.IndexFunc(all, func(l Located) bool { return l.Sandbox.Name == name })
+		}
 		switch {
 		case i >= 0:
 			found = append(found, all[i])

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -248,6 +249,35 @@ func (h Host) CurrentWorktree(ctx context.Context) (wt gitrepo.Worktree, inside 
 	}
 	wt.Scope = gitrepo.Scope{}
 	return wt, true, nil
+}
+
+// LoopWorktree finds the current worktree for a command about its loops. On a detached HEAD, such as
+// in a rebase, the scope is that of the only branch that has had a sandbox there.
+func (h Host) LoopWorktree(ctx context.Context) (gitrepo.Worktree, error) {
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	if !errors.Is(err, gitrepo.ErrDetached) {
+		return wt, err
+	}
+	wt, anyErr := gitrepo.Detect(ctx, h.Dir, AnyScope)
+	owners, listErr := h.Owners()
+	if other := errors.Join(anyErr, listErr); other != nil {
+		return gitrepo.Worktree{}, other
+	}
+	var branches []string
+	for _, o := range owners {
+		if o.Root == wt.Root && !slices.Contains(branches, o.Scope.Branch) {
+			branches, wt.Scope = append(branches, o.Scope.Branch), o.Scope
+		}
+	}
+	switch len(branches) {
+	case 0:
+		return gitrepo.Worktree{}, err
+	case 1:
+		return wt, nil
+	}
+	slices.Sort(branches)
+	return gitrepo.Worktree{}, hint.Wrap(fmt.Errorf("detached HEAD state, and several branches have had sandboxes in %s: %s", wt.Root, strings.Join(branches, ", ")),
+		"check out one of them, or list the sandboxes with %q and pass a name to \"docker ralph logs\" or \"attach\"", "docker ralph ls")
 }
 
 // AnyScope accepts a worktree without a branch or an origin.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -46,12 +47,13 @@ func attachTo(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string
 	if err != nil {
 		return 0, err
 	}
-	output, err := outputOf(n, wt.Root)
+	f := newFollower(h, name, wt.Root, n.ID)
+	output, err := outputOf(ctx, f, n)
 	if err != nil {
 		return 0, err
 	}
 	defer output.Close()
-	return attach(ctx, h, newFollower(h, name, wt.Root, n.ID), n, output)
+	return attach(ctx, h, f, n, output)
 }
 
 // detached finds the latest background loop in the sandboxes of a worktree, the first of
@@ -109,14 +111,17 @@ type output interface {
 }
 
 // outputOf opens the output of a loop: the log of a detached one, or else the log in the
-// worktree.
-func outputOf(n host.Record, top string) (output, error) {
+// worktree, for which it waits.
+func outputOf(ctx context.Context, f *follower, n host.Record) (output, error) {
 	if n.Log != "" && n.Live {
 		return run.OpenRolling(n.Log, run.AttachBefore)
 	}
-	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == n.ID })
+	log, err := f.awaitLog(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%q has ended without a log", strings.Join(n.Command, " "))
+	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the output of %q: it is in a private clone, or its log was removed", strings.Join(n.Command, " "))
+		return nil, fmt.Errorf("reading the output of %q: %w", strings.Join(n.Command, " "), err)
 	}
 	o := &loopOutput{log: log}
 	var before run.Tail

@@ -40,6 +40,7 @@ type cleanup struct {
 	connected func() (host.API, error)
 	selected  []host.Located      // to be removed
 	others    []host.Located      // of the repository
+	theirs    []string            // of the repository, which other clients have created: a kind and a name each
 	volumes   []repositoryVolumes // by engine
 }
 
@@ -63,6 +64,7 @@ func CleanSandboxes(ctx context.Context, h host.Host, opts CleanOptions) ([]stri
 			return nil, err
 		}
 	}
+	c.reportTheirs()
 	targets := c.targets()
 	switch {
 	case len(targets) == 0:
@@ -71,7 +73,7 @@ func CleanSandboxes(ctx context.Context, h host.Host, opts CleanOptions) ([]stri
 	case c.DryRun:
 		h.Report("Would remove:")
 		for _, l := range c.selected {
-			if err := checkIdle(ctx, l); err != nil {
+			if err := checkRemovable(ctx, h, l, c.DiscardCommits); err != nil {
 				h.Warn(err)
 			}
 		}
@@ -96,8 +98,15 @@ func (c *cleanup) find(ctx context.Context) (err error) {
 		return err
 	}
 	all, failed := c.host.Sandboxes(ctx, c.connected)
+	var refused error
 	for _, l := range all {
 		switch {
+		case l.Sandbox.OtherClient != "" && c.home.Current(l.Sandbox) && !c.All:
+			refused = l.Backend.Unusable
+		case l.Sandbox.OtherClient != "":
+			if c.home.Has(l.Sandbox) {
+				c.theirs = append(c.theirs, "sandbox "+l.Sandbox.Name)
+			}
 		case c.home.Current(l.Sandbox) || c.All && c.home.Has(l.Sandbox):
 			c.selected = append(c.selected, l)
 		case c.home.Has(l.Sandbox):
@@ -105,12 +114,21 @@ func (c *cleanup) find(ctx context.Context) (err error) {
 		}
 	}
 	if len(c.selected) == 0 { // sandboxes that are not listed would look removed
-		return failed
+		return errors.Join(failed, refused)
 	}
 	if failed != nil {
 		c.host.Warn(fmt.Errorf("some sandboxes may be missing: %w", failed))
 	}
 	return nil
+}
+
+// reportTheirs reports what --all keeps because other clients have created it.
+func (c *cleanup) reportTheirs() {
+	if !c.All || len(c.theirs) == 0 {
+		return
+	}
+	c.host.Report(fmt.Sprintf("Keeping what belongs to other clients: %s\nHint: if a client is gone, remove its sandbox with \"docker ralph clean --discard-commits NAME\"",
+		strings.Join(c.theirs, ", ")))
 }
 
 // choose asks which sandboxes to remove, if the options do not say so.
@@ -250,7 +268,10 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", l.Sandbox.Name), "wait for it, or stop it with %q", "docker ralph stop")
 	}
 	defer leave()
-	if l.Backend.Unreachable != nil {
+	if l.Sandbox.OtherClient != "" {
+		return removeOther(ctx, h, l, discard)
+	}
+	if l.Backend.Unusable != nil {
 		return forgetSandbox(ctx, h, l, discard)
 	}
 	if err := checkIdle(ctx, l); err != nil {
@@ -273,7 +294,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 			h.Warn(err)
 		}
 	}
-	fetched := discard || !l.Sandbox.Private || l.Backend.Kind != config.DriverContainer || gitsync.Saved(h.StateDir, l.Sandbox.Name)
+	fetched := discard || !l.Sandbox.Private || gitsync.Saved(h.StateDir, l.Sandbox.Name)
 	if err := l.Backend.Driver.Remove(ctx, l.Sandbox); err != nil {
 		return err
 	}
@@ -307,7 +328,7 @@ func removeDiscarded(ctx context.Context, h host.Host, l host.Located) error {
 func forgetSandbox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
 	name := l.Sandbox.Name
 	if !discard {
-		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unreachable),
+		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unusable),
 			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+name)
 	}
 	if err := (backlogs.Backlog{Host: h, Sandbox: name}).Reclaim(ctx); err != nil {

@@ -49,9 +49,15 @@ func (c *cleanup) findVolumes(ctx context.Context) error {
 // addVolumes finds the volumes of the repository on one engine.
 func (c *cleanup) addVolumes(ctx context.Context, on *repositoryVolumes, root string) error {
 	d := on.driver
-	for _, cache := range []string{container.CacheVolume(root), container.OwnCacheVolume(root, c.home.Worktree.Scope.Repo)} {
+	caches, err := d.CacheVolumes(root, c.home.Worktree.Scope.Repo)
+	if err != nil {
+		return err
+	}
+	for _, cache := range caches {
 		has, err := d.HasVolume(ctx, cache)
-		if _, foreign := errors.AsType[*lifecycle.ForeignError](err); foreign {
+		if foreign, is := errors.AsType[*lifecycle.ForeignError](err); is && foreign.Client != "" {
+			c.theirs, err = append(c.theirs, "volume "+cache), nil
+		} else if is {
 			c.host.Warn(err)
 			err = nil
 		}
@@ -67,6 +73,10 @@ func (c *cleanup) addVolumes(ctx context.Context, on *repositoryVolumes, root st
 		return err
 	}
 	for _, v := range git {
+		if v.OtherClient != "" {
+			c.theirs = append(c.theirs, "volume "+v.Name)
+			continue
+		}
 		own := func(l host.Located) bool { return l.Sandbox.Name == v.Sandbox && l.Backend.Engine.Same(on.engine) }
 		if slices.ContainsFunc(c.selected, own) {
 			continue // removed with its sandbox

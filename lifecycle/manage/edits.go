@@ -46,6 +46,9 @@ func editsOf(ctx context.Context, h host.Host, names []string) (*gitsync.Repo, *
 	case 0:
 		return nil, nil, errors.New("this worktree and branch have no sandbox")
 	case 1:
+		if err := boxes[0].Backend.Unusable; err != nil {
+			return nil, nil, err
+		}
 		return commits.FetchEdits(ctx, h, boxes[0])
 	}
 	return nil, nil, hint.Wrap(fmt.Errorf("this worktree and branch have %d sandboxes", len(boxes)), "name one of them, see %q", "docker ralph ls")

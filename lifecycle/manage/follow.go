@@ -47,6 +47,40 @@ func newFollower(h host.Host, name, top, id string) *follower {
 	return f
 }
 
+// liveLoop returns the latest loop of a worktree whose command runs on this machine, in the
+// sandbox of that name or in an ephemeral one of its scope; a zero record for none.
+func liveLoop(h host.Host, wt gitrepo.Worktree, name string) (latest host.Record) {
+	all, err := h.RecordsOf(name)
+	if err != nil {
+		return latest // as if there were none: the logs show what is there
+	}
+	for _, n := range all {
+		if n.Live && n.IsLoop() && n.Scope == wt.Scope && n.Root == wt.Root && n.Since.After(latest.Since) {
+			latest = n
+		}
+	}
+	return latest
+}
+
+// awaitLog opens the log of a loop that has begun, once it is in the worktree. The error is
+// [fs.ErrNotExist] if the loop ends without one.
+func (f *follower) awaitLog(ctx context.Context) (*runlog.Reader, error) {
+	tick := time.NewTicker(logEvery)
+	defer tick.Stop()
+	for {
+		_, ended, _ := f.done(ctx) // before the log is looked for; it is opened even if the exit code is unknown
+		log, err := runlog.Find(f.top, func(l runlog.Loop) bool { return l.Dispatch == f.id })
+		if ended || !errors.Is(err, fs.ErrNotExist) {
+			return log, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
 // checkEvery is the minimum interval of checks.
 const checkEvery = 2 * time.Second
 
@@ -70,7 +104,7 @@ func (f *follower) done(ctx context.Context) (code int, done bool, err error) {
 	}
 	code, err = run.CodeOf(f.top, f.id)
 	if err != nil && f.runs(ctx) {
-		return 0, false, nil // it was started on another machine
+		return 0, false, nil // another client started it
 	}
 	if err != nil && f.driver != nil {
 		if code, err = run.EndOf(ctx, f.host, f.driver, f.sb, f.id); err != nil && !errors.Is(err, run.ErrUnknownEnd) {
@@ -95,7 +129,7 @@ func endFor(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, 
 	}
 	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch })
 	if err != nil {
-		return code, nil //nolint:nilerr // in a private clone, or pruned
+		return code, nil //nolint:nilerr // pruned
 	}
 	defer log.Close()
 	sb := lifecycle.Sandbox{Name: name, Scope: wt.Scope, Root: wt.Root, MainRoot: wt.MainRoot}

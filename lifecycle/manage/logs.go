@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -16,7 +17,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -58,7 +58,10 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 	if opts.Command != "" {
 		return 0, transcript(wt, opts, out)
 	}
-	stop := contact(ctx, h, name, opts.Follow)
+	stop := func(bool) {}
+	if !opts.complete(h, wt, name) {
+		stop = contact(ctx, h, name, opts.Follow)
+	}
 	code, err := opts.show(ctx, h, wt, name, out)
 	stop(err == nil || errors.Is(err, run.ErrUnknownEnd))
 	if err != nil || !opts.Follow {
@@ -69,12 +72,12 @@ func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
 
 // show prints the log of the latest loop of a worktree.
 func (opts LogOptions) show(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, out io.Writer) (int, error) {
-	log, err := opts.open(ctx, h, wt)
+	log, err := opts.open(ctx, h, wt, name)
 	if errors.Is(err, fs.ErrNotExist) && opts.Loop != "" {
 		return 0, hint.Wrap(fmt.Errorf("no log of a loop %q", opts.Loop), "list loops with %q", "docker ralph ls --loops")
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, noLoop(h, name, wt)
+		return 0, noLoop(wt)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("reading the loop's log: %w", err)
@@ -98,13 +101,45 @@ func (opts LogOptions) show(ctx context.Context, h host.Host, wt gitrepo.Worktre
 	})
 }
 
-// open opens the log of the selected loop.
-func (opts LogOptions) open(ctx context.Context, h host.Host, wt gitrepo.Worktree) (*runlog.Reader, error) {
-	if opts.Loop == "" {
-		return runlog.Find(wt.Root, func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch })
+// selects reports whether a log in the worktree is that of the selected loop.
+func (opts LogOptions) selects(wt gitrepo.Worktree) func(runlog.Loop) bool {
+	if opts.Loop != "" {
+		return func(l runlog.Loop) bool { return termsafe.Line(l.ID) == opts.Loop }
 	}
-	named := func(l runlog.Loop) bool { return termsafe.Line(l.ID) == opts.Loop }
-	log, err := runlog.Find(wt.Root, named)
+	return func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch }
+}
+
+// complete reports whether the selected log is complete on the host, so that no engine is needed.
+func (opts LogOptions) complete(h host.Host, wt gitrepo.Worktree, name string) bool {
+	if opts.Follow || commits.WasLeft(h, name) {
+		return false
+	}
+	log, err := runlog.Find(wt.Root, opts.selects(wt))
+	if err != nil {
+		return false
+	}
+	defer log.Close()
+	if opts.Loop == "" { // a later one may be running
+		if records, err := h.RecordsOf(name); err != nil || len(records) > 0 {
+			return false
+		}
+	}
+	return !log.Loop.Ended.IsZero()
+}
+
+// open opens the log of the selected loop. With Follow, it waits for that of a running one.
+func (opts LogOptions) open(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (*runlog.Reader, error) {
+	if n := liveLoop(h, wt, name); n.ID != "" && opts.Follow && opts.Loop == "" {
+		log, err := newFollower(h, name, wt.Root, n.ID).awaitLog(ctx)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return log, err
+		}
+		return nil, hint.Wrap(fmt.Errorf("%q has ended without a log", strings.Join(n.Command, " ")), "see its state with %q", "docker ralph status")
+	}
+	log, err := runlog.Find(wt.Root, opts.selects(wt))
+	if opts.Loop == "" {
+		return log, err
+	}
 	if !errors.Is(err, fs.ErrNotExist) || opts.Sandbox != "" {
 		return log, err
 	}
@@ -113,7 +148,7 @@ func (opts LogOptions) open(ctx context.Context, h host.Host, wt gitrepo.Worktre
 		return nil, err // outside of a repository
 	}
 	for _, other := range places {
-		if log, err := runlog.Find(other.Root, named); err == nil {
+		if log, err := runlog.Find(other.Root, opts.selects(other)); err == nil {
 			return log, nil
 		}
 	}
@@ -153,12 +188,7 @@ func contact(ctx context.Context, h host.Host, name string, follow bool) (stop f
 }
 
 // noLoop returns the error for a missing log.
-func noLoop(h host.Host, sandbox string, wt gitrepo.Worktree) error {
-	for _, kind := range microvm.Drivers() {
-		if sb, _ := microvm.Remembered(h.StateDir, kind, sandbox); sb.Private {
-			return hint.Wrap(fmt.Errorf("the logs of the sandbox %s are in its private clone", sandbox), "follow a background loop with %q", "docker ralph attach")
-		}
-	}
+func noLoop(wt gitrepo.Worktree) error {
 	return hint.Wrap(fmt.Errorf("no loop of %s has a log in %s", wt.Scope.Branch, wt.Root), "start one with %q", "docker ralph build")
 }
 

@@ -135,6 +135,9 @@ func loopPlaces(ctx context.Context, h host.Host, all bool) ([]gitrepo.Worktree,
 		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", err))
 	}
 	for _, l := range boxes {
+		if l.Sandbox.OtherClient != "" { // its worktree may be on another machine
+			continue
+		}
 		add(gitrepo.Worktree{Root: l.Sandbox.Root, Scope: l.Sandbox.Scope})
 	}
 	return places, ctx.Err()

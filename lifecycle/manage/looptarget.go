@@ -6,6 +6,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
@@ -23,6 +24,9 @@ func (t LoopTarget) find(ctx context.Context, h host.Host) (wt gitrepo.Worktree,
 			return wt, "", err
 		}
 		sb := found[0].Sandbox
+		if sb.OtherClient != "" {
+			return wt, "", lifecycle.OfOtherClient(sb)
+		}
 		return gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope}, sb.Name, nil
 	}
 	h, exists, err := h.Existing(ctx, t.Worktree)
@@ -32,7 +36,7 @@ func (t LoopTarget) find(ctx context.Context, h host.Host) (wt gitrepo.Worktree,
 	if !exists {
 		return wt, "", hint.Wrap(fmt.Errorf("no worktree %q", t.Worktree.Name), "list them with %q", "docker ralph worktree ls")
 	}
-	if wt, err = gitrepo.Detect(ctx, h.Dir, h.Getenv); err != nil {
+	if wt, err = h.LoopWorktree(ctx); err != nil {
 		return wt, "", err
 	}
 	sandbox, err = h.SandboxName(wt)

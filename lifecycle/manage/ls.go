@@ -31,13 +31,14 @@ type SandboxStatus struct {
 	Loop     *LoopStatus `json:"loop"`  // nil if no loop of it is known
 	Worktree string      `json:"worktree"`
 	// Workspace is "clone", or "live" for a sandbox that has the worktree itself.
-	Workspace string   `json:"workspace"`
-	Gone      bool     `json:"worktree_gone"`
-	Image     string   `json:"image"`
-	Size      *int64   `json:"size"` // bytes of its writable layer; nil without ListOptions.Size, or if unknown
-	Current   bool     `json:"current"`
-	Own       bool     `json:"-"` // created by this user on this machine
-	Activity  Activity `json:"activity"`
+	Workspace string `json:"workspace"`
+	Gone      bool   `json:"worktree_gone"`
+	Image     string `json:"image"`
+	Size      *int64 `json:"size"` // bytes of its writable layer; nil without ListOptions.Size, or if unknown
+	Current   bool   `json:"current"`
+	// OtherClient names the client that created it; empty for this one. What its loop does is unknown then.
+	OtherClient string   `json:"other_client"`
+	Activity    Activity `json:"activity"`
 	// Questions are those without an answer. Their texts are untrusted.
 	Questions []taskjson.OpenQuestion `json:"questions"`
 	// Blocked are the connections that were blocked in finished runs of the loop.

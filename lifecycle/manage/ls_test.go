@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // A list that is empty because the engine does not answer is an error, whatever other repositories
@@ -26,14 +26,12 @@ func TestListWithoutTheEngineIsNotEmpty(t *testing.T) {
 		SelectedBy: "DOCKER_CONTEXT",
 		ConnectTo:  func(context.Context, host.Engine) (host.API, error) { return nil, lost },
 	}
-	assert.NilError(t, h.SaveEngine("other", host.EngineRecord{Engine: big, Root: "/other", MainRoot: "/other"}))
+	assert.NilError(t, h.SaveEngine("other", host.EngineRecord{Engine: big, Root: "/other", MainRoot: "/other", Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}))
 	assert.NilError(t, h.SaveEngine("mine", host.EngineRecord{Engine: h.Selected, Root: h.Dir, MainRoot: h.Dir}))
 
 	out, err := exec.CommandContext(t.Context(), "git", "init", "-q", h.Dir).CombinedOutput()
 	assert.NilError(t, err, "%s", out)
-	marker := filepath.Join(h.StateDir, "sandboxes", "mine.json")
-	assert.NilError(t, os.MkdirAll(filepath.Dir(marker), 0o700))
-	assert.NilError(t, os.WriteFile(marker, []byte("{}"), 0o600))
+	assert.NilError(t, scopes.Section[map[string]string]("container").Write(h.StateDir, "mine", map[string]string{}))
 
 	_, err = Sandboxes(t.Context(), h, ListOptions{})
 	assert.ErrorIs(t, err, lost)

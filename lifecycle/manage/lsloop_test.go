@@ -127,7 +127,7 @@ func TestSandboxesOfTheCurrentDirectory(t *testing.T) {
 	linked := host.Here{Inside: true, Worktree: gitrepo.Worktree{Root: "/src/.worktrees/x", MainRoot: "/src", Scope: gitrepo.Scope{Repo: "a/b", Branch: "x"}}}
 	nowhere := host.Here{Inside: true, Worktree: gitrepo.Worktree{Root: "/src", MainRoot: "/src"}}
 	gone := host.Here{Dir: "/src"}
-	elsewhere := host.Here{Dir: "/"}
+	elsewhere, clone := host.Here{Dir: "/"}, t.TempDir()
 	for _, tc := range []struct {
 		name         string
 		at           host.Here
@@ -137,7 +137,9 @@ func TestSandboxesOfTheCurrentDirectory(t *testing.T) {
 		{"this one", in, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: main}, true, true},
 		{"from a worktree", linked, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: main}, true, false},
 		{"another branch", in, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: gitrepo.Scope{Repo: "a/b", Branch: "x"}}, true, false},
-		{"another clone", in, lifecycle.Sandbox{Root: "/other", MainRoot: "/other", Scope: main}, false, false},
+		{"another clone", in, lifecycle.Sandbox{Root: clone, MainRoot: clone, Scope: main}, false, false},
+		{"of a worktree that is not here", in, lifecycle.Sandbox{Root: "/other", MainRoot: "/other", Scope: main}, false, false},
+		{"of another client, which is not here", in, lifecycle.Sandbox{Root: "/other", MainRoot: "/other", Scope: main, OtherClient: "una@laptop"}, false, false},
 		{"a microVM", in, lifecycle.Sandbox{Root: "/src/.worktrees/x", Scope: gitrepo.Scope{Repo: "a/b", Branch: "x"}}, true, false},
 		{"a microVM of another repository", in, lifecycle.Sandbox{Root: "/x", Scope: gitrepo.Scope{Repo: "c/d", Branch: "main"}}, false, false},
 		{"without a branch", nowhere, lifecycle.Sandbox{Root: "/src", MainRoot: "/src", Scope: main}, true, false},

@@ -33,6 +33,7 @@ func Questions(ctx context.Context, h host.Host) ([]SandboxQuestion, error) {
 	if failed != nil {
 		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", failed))
 	}
+	boxes = slices.DeleteFunc(boxes, func(l host.Located) bool { return l.Sandbox.OtherClient != "" })
 	found := make([][]SandboxQuestion, len(boxes))
 	var group errgroup.Group
 	group.SetLimit(parallelCalls)

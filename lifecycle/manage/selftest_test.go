@@ -57,8 +57,8 @@ func TestForgetRemovesStateOfOneSandbox(t *testing.T) {
 	s := &testSandbox{Host: host.Host{StateDir: t.TempDir()}, name: "ralph-selftest-x-main"}
 	for _, name := range []string{s.name, "ralph-owner-repo-main"} {
 		for _, path := range []string{
-			"locks/" + name + ".lock", "locks/sbx-" + name + ".keeper", "dispatches/" + name + "/ID",
-			"backlogs/" + name + "/20260102-030405.000.json", "sandboxes/" + name + ".json", "microvms/sbx/" + name + ".json",
+			"locks/" + name + ".lock", "locks/sbx-" + name + ".keeper", "scopes/" + name + "/dispatches/ID",
+			"scopes/" + name + "/scope.json",
 		} {
 			file := filepath.Join(s.StateDir, path)
 			assert.NilError(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -73,7 +73,7 @@ func TestForgetRemovesStateOfOneSandbox(t *testing.T) {
 		}
 		return err
 	}))
-	assert.Equal(t, len(left), 6, "left: %v", left)
+	assert.Equal(t, len(left), 4, "left: %v", left)
 	for _, path := range left {
 		assert.Check(t, strings.Contains(path, "ralph-owner-repo-main"), path)
 	}

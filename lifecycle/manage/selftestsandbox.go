@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -18,11 +16,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // testSandbox is the sandbox of the self-test. It runs commands as usual.
@@ -66,9 +64,6 @@ func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) 
 	h.Stdout, h.Stderr = out, &warnings
 	code, err := run.Run(ctx, h, run.Options{Command: args[0], Args: args[1:], Config: &s.cfg})
 	s.interrupted = ctx.Err() != nil
-	if left, is := errors.AsType[*commits.UnmergedError](err); is && left.Err == nil && s.at.Kind != config.DriverContainer {
-		return 0, nil // a private clone never changes the branch
-	}
 	if err != nil || code != 0 {
 		_, _ = out.Write(warnings.Bytes())
 	}
@@ -107,20 +102,10 @@ func (s *testSandbox) Remove(ctx context.Context) error {
 
 // forget removes all state files of the sandbox.
 func (s *testSandbox) forget() error {
-	err := filepath.WalkDir(s.StateDir, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case !strings.Contains(filepath.Base(path), s.name):
-			return nil
-		}
-		if err := os.RemoveAll(path); err != nil || !entry.IsDir() {
-			return err
-		}
-		return fs.SkipDir
-	})
+	paths, err := filepath.Glob(filepath.Join(s.LockDir(), "*"+s.name+"*"))
+	for _, path := range append(paths, scopes.Dir(s.StateDir, s.name)) {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
 	if err != nil {
 		return fmt.Errorf("removing the records of %s: %w", s.name, err)
 	}

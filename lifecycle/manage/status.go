@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,10 +13,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
@@ -94,7 +97,7 @@ func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.
 	if err != nil {
 		return l, err
 	}
-	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	wt, err := h.LoopWorktree(ctx)
 	if err != nil {
 		return l, err
 	}
@@ -115,11 +118,29 @@ func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.
 	if err != nil {
 		return l, err
 	}
-	if l.Sandbox.State == lifecycle.NotFound {
+	theirs := l.Sandbox.OtherClient != "" && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(l.Sandbox) != nil
+	if l.Sandbox.State == lifecycle.NotFound || theirs { // this worktree's gets another name
+		reportRenamed(h, wt)
 		l.Sandbox = lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: wt.Scope, Root: wt.Root}
 		l.Backend.Kind, l.Backend.Engine = "", host.Engine{}
 	}
 	return l, nil
+}
+
+// reportRenamed reports the clone of the branch from before it was renamed.
+func reportRenamed(h host.Host, wt gitrepo.Worktree) {
+	renamed, err := run.RenamedSandboxes(h, wt)
+	if err != nil {
+		h.Warn(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(renamed)) {
+		if !gitsync.IsClone(h.StateDir, name) {
+			continue
+		}
+		was := renamed[name].Scope
+		h.Warn(hint.Wrap(fmt.Errorf("the clone %s is of %s, branch %s, which is %s, branch %s, now", name, was.Repo, was.Branch, wt.Scope.Repo, wt.Scope.Branch),
+			"see its loop with %q, or remove it with %q", "docker ralph logs "+name, "docker ralph clean "+name))
+	}
 }
 
 // describe describes a sandbox. What cannot be found out is a warning.
@@ -128,11 +149,14 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	s := SandboxStatus{
 		Name: sb.Name, Repo: sb.Scope.Repo, Branch: sb.Scope.Branch, Driver: l.Backend.Kind, Agent: sb.Agent, State: string(sb.State),
 		Engine: l.Backend.Engine.String(), Remote: !l.Backend.Engine.Local(),
-		Worktree: sb.Root, Workspace: workspaceOf(sb), Gone: host.Missing(sb.Root), Image: sb.Image, Current: current,
+		Worktree: sb.Root, Workspace: workspaceOf(sb), Image: sb.Image, Current: current, OtherClient: sb.OtherClient,
 		Questions: []taskjson.OpenQuestion{}, Blocked: []denylog.Refusal{},
 	}
-	_, recorded := h.EngineRecord(sb.Name)
-	s.Own = recorded || h.CreatedBy(sb.Name) != ""
+	if s.OtherClient != "" { // its worktree and its logs may be on another machine
+		s.Activity = Unknown
+		return s
+	}
+	s.Gone = host.Missing(sb.Root)
 	err := syncLogs(ctx, h, l)
 	var listErr error
 	if s.Loop, listErr = loopOf(ctx, h, l); listErr != nil {

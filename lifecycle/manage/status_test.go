@@ -74,7 +74,6 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	starting := describe(t.Context(), h, l, true)
 	assert.Equal(t, starting.Activity, Working)
 	assert.Equal(t, starting.Loop.Command, "build")
-	assert.Check(t, !starting.Own, "no record of its creation")
 
 	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Branch: "main", Dispatch: "x", Started: at})
 	assert.NilError(t, err)
@@ -104,7 +103,6 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	s = describe(t.Context(), h, l, true)
 	assert.Equal(t, s.Activity, Failed)
 	assert.Equal(t, s.Loop.Error, "no key")
-	assert.Check(t, s.Own)
 	assert.Equal(t, s.Loop.State, "", "it does not run")
 	assert.Equal(t, d.asked, 0)
 }

@@ -78,7 +78,7 @@ func awaitSandbox(ctx context.Context, h host.Host, at host.Here) ([]host.Locate
 
 // stop stops a sandbox, and ends the loops that would restart it.
 func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
-	if err := l.Backend.Unreachable; err != nil {
+	if err := l.Backend.Unusable; err != nil {
 		return fmt.Errorf("stopping the sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	name := l.Sandbox.Name
@@ -239,6 +239,9 @@ func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle
 			end = commits.EndOf(ctx, h, l.Sandbox, end)
 		}
 		line := fmt.Sprintf("%q has ended: %s (exit code %d)", name, strings.ReplaceAll(termsafe.Line(end.Stop), "_", " "), end.ExitCode)
+		if end.ExitCode == 0 && commits.Unfetched(ctx, h, l.Sandbox, end) {
+			line += "; its commits are yet to be fetched"
+		}
 		if log.Summary != "" {
 			line += "\n" + termsafe.Line(log.Summary)
 		}

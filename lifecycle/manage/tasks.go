@@ -50,7 +50,7 @@ func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error
 	}
 	var errs []error
 	for _, l := range boxes {
-		if l.Sandbox.State != lifecycle.Running || !slices.Contains([]string{"", config.DriverAuto, l.Backend.Kind}, q.Driver) {
+		if l.Backend.Unusable != nil || l.Sandbox.State != lifecycle.Running || !slices.Contains([]string{"", config.DriverAuto, l.Backend.Kind}, q.Driver) {
 			continue
 		}
 		names, err := taskNames(ctx, l, q.Statuses)

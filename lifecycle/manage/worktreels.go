@@ -69,7 +69,7 @@ func (s *WorktreeStatus) find(boxes []host.Located, incomplete bool) {
 		s.State = string(lifecycle.Unknown)
 	}
 	for _, box := range boxes {
-		if box.Sandbox.Root == s.Path && (s.Sandbox == "" || box.Sandbox.Scope.Branch == s.Branch) {
+		if box.Sandbox.OtherClient == "" && box.Sandbox.Root == s.Path && (s.Sandbox == "" || box.Sandbox.Scope.Branch == s.Branch) {
 			s.Sandbox, s.State = box.Sandbox.Name, string(box.Sandbox.State)
 		}
 	}

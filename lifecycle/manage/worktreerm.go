@@ -109,10 +109,10 @@ func (r *removal) lockSandboxes(ctx context.Context, connected func() (host.API,
 		r.host.Warn(err)
 	}
 	for _, box := range all {
-		if box.Sandbox.Root != r.tree.Path {
+		if box.Sandbox.OtherClient != "" || box.Sandbox.Root != r.tree.Path {
 			continue
 		}
-		if err := box.Backend.Unreachable; err != nil {
+		if err := box.Backend.Unusable; err != nil {
 			if !r.Force {
 				return free, hint.Wrap(fmt.Errorf("the sandbox %s of the worktree %q is unreachable: %w", box.Sandbox.Name, r.Name, err), "remove the worktree with --force")
 			}
@@ -181,7 +181,7 @@ func activity(ctx context.Context, box host.Located) string {
 // fetch fetches the commits of a sandbox. If that fails, they count as lost.
 func (r *removal) fetch(ctx context.Context, box host.Located) error {
 	sb, h := box.Sandbox, r.host
-	if !sb.Private || box.Backend.Kind == config.DriverContainer && gitsync.Saved(h.StateDir, sb.Name) {
+	if !sb.Private || gitsync.Saved(h.StateDir, sb.Name) {
 		return nil
 	}
 	err := r.tryFetch(ctx, box)

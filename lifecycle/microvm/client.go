@@ -1,15 +1,17 @@
 package microvm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/budget"
 )
 
 // client is one of the two programs on this machine.
@@ -17,6 +19,8 @@ type client struct {
 	path string
 	args []string // before every command, such as "sandbox"
 	cli  string   // how a user calls it
+	// stdin is the input of [client.output]; nil for none.
+	stdin io.Reader
 }
 
 // callError is a failed call of the program.
@@ -31,6 +35,8 @@ type callError struct {
 // Error quotes the program.
 func (e *callError) Error() string {
 	switch words := e.message(); {
+	case errors.Is(e.err, budget.ErrExceeded):
+		return fmt.Sprintf("%q: %v", e.command, e.err)
 	case e.limit > 0:
 		return fmt.Sprintf("%q did not answer within %s", e.command, e.limit)
 	case words != "":
@@ -69,18 +75,21 @@ func (e *callError) message() string {
 	return strings.Join(words[max(0, len(words)-120):], " ")
 }
 
-// output runs a command without input and returns its standard output. After limit, or at
+// output runs a command and returns its standard output. After limit, or at
 // the end of ctx, it is terminated, and killed two seconds later. Errors of the program are
 // a [*callError].
 func (c client) output(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := c.command(limited, args)
-	var stdout, stderr limitedBuffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	stdout, stderr := budget.New(maxOutput, "the output"), budget.NewHead(maxOutput)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.stdin, stdout, stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("running %q: %w", c.commandLine(args), ctx.Err())
+	}
+	if stdout.Err() != nil {
+		err = stdout.Err()
 	}
 	if err != nil {
 		failed := &callError{command: c.commandLine(args), code: -1, stdout: stdout.String(), stderr: stderr.String(), err: err}
@@ -128,15 +137,5 @@ func environment() []string {
 	return env
 }
 
-// limitedBuffer buffers the beginning of a program's output.
-type limitedBuffer struct{ bytes.Buffer }
-
+// maxOutput bounds a program's output, in bytes: it has names and messages of agents.
 const maxOutput = 8 << 20
-
-func (c *limitedBuffer) Write(p []byte) (int, error) {
-	if room := maxOutput - c.Len(); room < len(p) {
-		_, _ = c.Buffer.Write(p[:max(room, 0)])
-		return len(p), nil
-	}
-	return c.Buffer.Write(p)
-}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
@@ -213,12 +214,12 @@ func find(entries []Entry, name string) (Entry, bool) {
 
 // found combines a listed sandbox with its record.
 func (d *Driver) found(entry Entry, rec record, known bool) (lifecycle.Sandbox, error) {
-	foreign := lifecycle.Foreign(entry.Name, "a sandbox of "+d.name)
+	foreign := lifecycle.Unrecorded(entry.Name, "a sandbox of "+d.name)
 	if !known {
 		return lifecycle.Sandbox{}, foreign
 	}
 	other := entry.ID != "" && rec.ID != "" && entry.ID != rec.ID
-	elsewhere := entry.Root() != "" && entry.Root() != rec.Root
+	elsewhere := entry.Root() != "" && entry.Root() != d.workspace(rec)
 	if other || elsewhere {
 		return lifecycle.Sandbox{}, foreign
 	}
@@ -266,7 +267,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
-	mounts, err := d.mounts(spec)
+	mounts, err := d.mounts(rec, spec)
 	if err != nil {
 		return lifecycle.Sandbox{}, err
 	}
@@ -275,12 +276,17 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 		return lifecycle.Sandbox{}, err
 	}
 	// ralph starts the agent itself
-	args := slices.Concat([]string{"create", "--name", spec.Name}, flags, []string{"shell", spec.Root}, mounts)
+	args := slices.Concat([]string{"create", "--name", spec.Name}, flags, []string{"shell", d.workspace(rec)}, mounts)
 	if err := d.records().write(rec); err != nil {
 		return lifecycle.Sandbox{}, err
 	}
 	if _, err := d.call(ctx, limitCreate, args...); err != nil {
 		return lifecycle.Sandbox{}, d.notCreated(ctx, err, rec, old, known)
+	}
+	if rec.Clone { // what an earlier sandbox of this name had is gone with it
+		if err := gitsync.MarkEmpty(d.StateDir, spec.Name); err != nil {
+			return lifecycle.Sandbox{}, err
+		}
 	}
 	entries, err := d.list(ctx)
 	if err != nil {
@@ -327,24 +333,6 @@ func (d *Driver) wasNotCreated(ctx context.Context, name string, failed *callErr
 	return len(entries) > 0 || d.explain(failed) != nil
 }
 
-// mounts returns the directories to mount besides the worktree.
-func (d *Driver) mounts(spec lifecycle.Spec) ([]string, error) {
-	const readOnly = ":ro"
-	mounts := slices.Clone(spec.Mounts)
-	guest := d.guestFolder()
-	if err := guest.make(); err != nil {
-		return nil, err
-	}
-	mounts = append(mounts, string(guest)+readOnly)
-	if spec.Config != "" {
-		if err := agentconfig.MakeShown(spec.Config); err != nil {
-			return nil, err
-		}
-		mounts = append(mounts, spec.Config+readOnly)
-	}
-	return mounts, nil
-}
-
 // Start implements [lifecycle.Driver]. Any command starts a stopped sandbox. "sbx run --detached"
 // would also pin it, so that it never stops as idle.
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
@@ -387,6 +375,9 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		if err := staging.Remove(); err != nil {
 			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
 		}
+	}
+	if err := d.removeClone(sb); err != nil {
+		return err
 	}
 	_ = os.Remove(d.keeperLog(sb.Name)) // there may be none
 	return d.records().remove(sb.Name)

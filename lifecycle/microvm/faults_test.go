@@ -282,6 +282,7 @@ func TestForeignSandbox(t *testing.T) {
 		_, err = b.driver.Lookup(t.Context(), spec.Name)
 		var foreign *lifecycle.ForeignError
 		assert.Assert(t, errors.As(err, &foreign), "%v", err)
+		assert.Error(t, err, "the name "+spec.Name+" is in use by a sandbox of "+kind+" that this client did not create")
 		_, err = b.driver.Create(t.Context(), spec)
 		assert.ErrorIs(t, err, lifecycle.ErrExists)
 		all, err := b.driver.List(t.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scopes"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -48,7 +49,7 @@ func keeperLock(driver, sandbox string) string { return driver + "-" + sandbox +
 
 // keeperLog is the log file of a sandbox's keepers.
 func (d *Driver) keeperLog(name string) string {
-	return filepath.Join(string(d.records()), name+".keeper.log")
+	return scopes.Path(d.StateDir, name, d.name+".keeper.log")
 }
 
 // keeperTries is how many consecutive sessions of a keeper may fail.

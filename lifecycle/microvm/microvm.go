@@ -69,6 +69,7 @@ type program interface {
 // execOptions are the options of a command.
 type execOptions struct {
 	terminal   bool
+	user       string   // empty for the agent's
 	env        []string // names; the values are in the client's environment
 	dir        string   // empty for the sandbox's default
 	detachKeys string   // empty for the program's default
@@ -83,6 +84,9 @@ func (d *Driver) exec(name string, o execOptions, command ...string) []string {
 		if o.detachKeys != "" {
 			args = append(args, "--detach-keys", o.detachKeys)
 		}
+	}
+	if o.user != "" {
+		args = append(args, "-u", o.user)
 	}
 	if o.dir != "" {
 		args = append(args, "-w", o.dir)

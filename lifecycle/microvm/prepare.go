@@ -43,6 +43,11 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 			return err
 		}
 	}
+	if sb.Clone && spec.Git != nil && rec.Prepared == "" {
+		if err := d.fillClone(ctx, sb, spec); err != nil {
+			return err
+		}
+	}
 	p, err := guestbin.For(runtime.GOARCH) // a microVM has the host's architecture
 	if err != nil {
 		return err

@@ -3,21 +3,17 @@ package microvm
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // record is the record of a sandbox, whose program has no labels: what it was
@@ -28,13 +24,15 @@ type record struct {
 	Created   bool                `json:"created"` // false: creating it was begun
 	Scope     gitrepo.Scope       `json:"scope"`
 	Root      string              `json:"root"`
+	MainRoot  string              `json:"main_root,omitempty"`
 	Agent     string              `json:"agent"`
 	Image     string              `json:"image"`
 	Config    string              `json:"config,omitempty"`
 	Settings  string              `json:"settings,omitempty"`
 	Resources lifecycle.Resources `json:"resources,omitzero"`
 	Ephemeral bool                `json:"ephemeral,omitempty"`
-	Private   bool                `json:"private,omitempty"`
+	Private   bool                `json:"private,omitempty"` // has a clone; without Clone, sbx made it for an earlier version
+	Clone     bool                `json:"clone,omitempty"`
 	// Prepared is the SHA-256 of the installed ralph.
 	Prepared string `json:"prepared,omitempty"`
 	// Egress is the mode of the Policy that it was created with.
@@ -48,8 +46,8 @@ type record struct {
 
 func newRecord(spec lifecycle.Spec) (record, error) {
 	rec := record{
-		Name: spec.Name, Scope: spec.Scope, Root: spec.Root, Agent: spec.Agent, Image: spec.Image,
-		Config: spec.Config, Settings: spec.Settings(), Resources: spec.Resources, Ephemeral: spec.Ephemeral, Private: spec.Private,
+		Name: spec.Name, Scope: spec.Scope, Root: spec.Root, MainRoot: spec.MainRoot, Agent: spec.Agent, Image: spec.Image,
+		Config: spec.Config, Settings: spec.Settings(), Resources: spec.Resources, Ephemeral: spec.Ephemeral, Private: spec.Private, Clone: spec.Clone,
 		Egress: spec.Egress.Policy.Mode,
 	}
 	var err error
@@ -64,14 +62,21 @@ func newRecord(spec lifecycle.Spec) (record, error) {
 // sandbox converts the record.
 func (r record) sandbox(state lifecycle.State) lifecycle.Sandbox {
 	return lifecycle.Sandbox{
-		Name: r.Name, ID: r.ID, State: state, Scope: r.Scope, Root: r.Root, Agent: r.Agent,
-		Image: r.Image, Settings: r.Settings, Resources: r.Resources, Ephemeral: r.Ephemeral, Private: r.Private,
+		Name: r.Name, ID: r.ID, State: state, Scope: r.Scope, Root: r.Root, MainRoot: r.MainRoot, Agent: r.Agent,
+		Image: r.Image, Settings: r.Settings, Resources: r.Resources, Ephemeral: r.Ephemeral, Private: r.Private, Clone: r.Clone,
 		Egress: r.Egress, Config: r.Config, ConfigAt: r.Config,
 	}
 }
 
-// records is the directory with one file per sandbox of a driver.
-type records string
+// records are those of a driver.
+type records struct {
+	scopes.Section[record]
+	stateDir string
+}
+
+func recordsOf(stateDir, driver string) records {
+	return records{scopes.Section[record](driver), stateDir}
+}
 
 // Remembered returns the recorded sandbox of this name, and whether there is one. An
 // unreadable record counts: its sandbox may exist.
@@ -83,18 +88,13 @@ func Remembered(stateDir, driver, name string) (sb lifecycle.Sandbox, known bool
 // Images returns the images of all recorded sandboxes of a driver, by the sandbox's
 // name. An unreadable record is an error.
 func Images(stateDir, driver string) (map[string]string, error) {
-	all := recordsOf(stateDir, driver)
-	files, err := os.ReadDir(string(all))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing the records of sandboxes: %w", err)
+	names, err := scopes.Names(stateDir)
+	if err != nil {
+		return nil, err
 	}
 	images := map[string]string{}
-	for _, f := range files {
-		name, is := strings.CutSuffix(f.Name(), ".json")
-		if !is {
-			continue
-		}
-		rec, found, err := all.read(name)
+	for _, name := range names {
+		rec, found, err := recordsOf(stateDir, driver).read(name)
 		if err != nil {
 			return nil, err
 		}
@@ -105,52 +105,21 @@ func Images(stateDir, driver string) (map[string]string, error) {
 	return images, nil
 }
 
-func recordsOf(stateDir, driver string) records {
-	return records(filepath.Join(stateDir, "microvms", driver))
-}
-
-func (r records) path(name string) string { return filepath.Join(string(r), name+".json") }
-
 // read reads the record of a sandbox. An unreadable one is an error: the sandbox may
 // exist.
 func (r records) read(name string) (rec record, found bool, err error) {
-	content, err := os.ReadFile(r.path(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return record{}, false, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(content, &rec)
-	}
-	if err == nil && rec.Name != name {
-		err = fmt.Errorf("it is the record of %q", rec.Name)
-	}
-	if err != nil {
-		return record{}, false, hint.Wrap(fmt.Errorf("reading the record of the sandbox %s: %w", name, err), "repair or remove %s", r.path(name))
-	}
-	return rec, true, nil
+	return r.Read(r.stateDir, name)
 }
 
 func (r records) write(rec record) error {
-	if err := writeJSON(r.path(rec.Name), rec); err != nil {
+	if err := r.Write(r.stateDir, rec.Name, rec); err != nil {
 		return fmt.Errorf("writing the record of the sandbox %s: %w", rec.Name, err)
 	}
 	return nil
 }
 
-// writeJSON writes a file atomically and creates its directory.
-func writeJSON(path string, value any) error {
-	content, err := json.MarshalIndent(value, "", "  ")
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(path, append(content, '\n'), 0o600)
-	}
-	return err
-}
-
 func (r records) remove(name string) error {
-	if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.Remove(r.stateDir, name); err != nil {
 		return fmt.Errorf("removing the record of the sandbox %s: %w", name, err)
 	}
 	return nil

@@ -1,11 +1,12 @@
 package microvm
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 func TestImages(t *testing.T) {
@@ -22,7 +23,7 @@ func TestImages(t *testing.T) {
 	assert.DeepEqual(t, images, map[string]string{"a": "image:1", "b": "image:2"})
 
 	// The sandbox of an unreadable record may exist.
-	assert.NilError(t, os.WriteFile(filepath.Join(dir, "microvms", "sbx", "d.json"), []byte("{"), 0o600))
+	assert.NilError(t, scopes.Section[string]("sbx").Write(dir, "d", "damaged"))
 	_, err = Images(dir, "sbx")
 	assert.ErrorContains(t, err, "reading the record of the sandbox d")
 }
@@ -32,7 +33,7 @@ func TestLateKeeperLeavesNoLock(t *testing.T) {
 	d := New("docker-sandbox", Options{StateDir: dir})
 	assert.NilError(t, d.records().write(record{Name: "removed", Created: true})) // just before it is removed
 	assert.NilError(t, d.Keep(t.Context(), "removed", "id"))
-	left, err := filepath.Glob(filepath.Join(dir, "locks", "*"))
+	left, err := filepath.Glob(filepath.Join(dir, "locks", "*.keeper"))
 	assert.NilError(t, err)
 	assert.Equal(t, len(left), 0, "%v", left)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/moby/moby/client/pkg/versions"
+	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -85,7 +86,7 @@ func (s *sbx) version(ctx context.Context, c client) (string, error) {
 		return "", err
 	}
 	now := cachedVersion{Path: c.path, Size: info.Size(), Modified: info.ModTime().UTC()}
-	file := filepath.Join(s.stateDir, "microvms", "sbx-version.json")
+	file := filepath.Join(s.stateDir, "sbx-version.json")
 	var known cachedVersion
 	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &known) == nil {
 		now.Version = known.Version
@@ -100,7 +101,14 @@ func (s *sbx) version(ctx context.Context, c client) (string, error) {
 	if now.Version, err = parseVersion(out); err != nil {
 		return "", err
 	}
-	return now.Version, writeJSON(file, now)
+	content, err := json.Marshal(now)
+	if err == nil {
+		err = os.MkdirAll(s.stateDir, 0o700)
+	}
+	if err == nil {
+		err = atomicwriter.WriteFile(file, append(content, '\n'), 0o600)
+	}
+	return now.Version, err
 }
 
 var versionPattern = regexp.MustCompile(`\d{1,6}\.\d{1,6}\.\d{1,6}`)
@@ -152,15 +160,11 @@ func (s *sbx) create(ctx context.Context, d *Driver, spec lifecycle.Spec) ([]str
 	if err != nil {
 		return nil, err
 	}
-	flags := append([]string{
+	return append([]string{
 		"--quiet",
 		"--cpus", strconv.Itoa(processors(spec.Resources.NanoCPUs)),
 		"--memory", strconv.FormatInt(memory>>20, 10) + "m",
-	}, template...)
-	if spec.Private {
-		flags = append(flags, "--clone")
-	}
-	return flags, nil
+	}, template...), nil
 }
 
 // template returns the flags that choose the image.

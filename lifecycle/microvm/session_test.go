@@ -24,6 +24,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // execEnv makes the test binary run a lasting script in a sandbox, so that it can be killed.
@@ -59,7 +60,7 @@ func (b *fixture) startClient(t *testing.T, sb lifecycle.Sandbox, script string)
 
 func waitForFile(t *testing.T, path string) {
 	t.Helper()
-	poll.WaitOn(t, poll.FileExists(path), poll.WithTimeout(30*time.Second))
+	poll.WaitOn(t, poll.FileExists(path), poll.WithTimeout(3*time.Minute))
 }
 
 // Without its client, a loop runs to its end, although the sandbox would be stopped as idle.
@@ -68,16 +69,17 @@ func TestLoopOutlivesClient(t *testing.T) {
 	onEngine(t, func(t *testing.T, b *fixture) {
 		t.Setenv(heartbeatEnv, "500ms")
 		sb, spec := b.create(t)
-		client := b.startClient(t, sb, "touch begun; sleep 5; touch ended")
+		client := b.startClient(t, sb, "touch begun; until [ -e seen ]; do sleep 0.1; done; sleep 20; touch ended")
 		waitForFile(t, filepath.Join(spec.Root, "begun"))
-		b.idle(t, 2*time.Second)
+		b.idle(t, 15*time.Second) // much longer than a busy machine takes to open the keeper's next session
 		b.killClient(t, client, sb)
 
 		running, err := b.driver.Dispatches(t.Context(), sb)
 		assert.NilError(t, err)
 		assert.Equal(t, len(running), 1)
 		assert.Equal(t, running[0].ID, "lasting")
-		assert.Assert(t, is.Contains(strings.Join(running[0].Command, " "), "sleep 5"))
+		assert.Assert(t, is.Contains(strings.Join(running[0].Command, " "), "sleep 20"))
+		assert.NilError(t, os.WriteFile(filepath.Join(spec.Root, "seen"), nil, 0o644))
 
 		defer b.showKeeperLog(t)
 		waitForFile(t, filepath.Join(spec.Root, "ended"))
@@ -129,7 +131,7 @@ func TestStartedSandboxStopsWhenIdle(t *testing.T) {
 // sandbox on a busy machine, until [fixture.idle] sets another one.
 func onEngine(t *testing.T, test func(t *testing.T, b *fixture)) {
 	t.Helper()
-	inContainers(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(10 * time.Second) }, test)
+	inContainers(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(2 * time.Minute) }, test)
 }
 
 // idle sets the idle timeout.
@@ -150,7 +152,7 @@ func (b *fixture) stops(t *testing.T, sb lifecycle.Sandbox) {
 			return poll.Continue("it is %s", found.State)
 		}
 		return poll.Success()
-	}, poll.WithTimeout(30*time.Second))
+	}, poll.WithTimeout(3*time.Minute))
 }
 
 // killClient kills a client and the program that it runs, but not the keeper.
@@ -271,7 +273,7 @@ func reverse(s string) string {
 // showKeeperLog logs errors of keepers.
 func (b *fixture) showKeeperLog(t *testing.T) {
 	t.Helper()
-	logs, _ := filepath.Glob(filepath.Join(b.state, "microvms", b.kind, "*.keeper.log"))
+	logs, _ := filepath.Glob(scopes.Path(b.state, "*", b.kind+".keeper.log"))
 	for _, path := range logs {
 		if content, _ := os.ReadFile(path); len(content) > 0 {
 			t.Logf("log of the keeper: %s", content)

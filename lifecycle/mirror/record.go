@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/moby/sys/atomicwriter"
-
+	"github.com/docker-ralph/docker-ralph/scopes"
 	wiremirror "github.com/docker-ralph/docker-ralph/wire/mirror"
 )
 
@@ -39,15 +37,12 @@ func (r record) equal(other record) bool {
 		(r.Backlog == nil) == (other.Backlog == nil) && (r.Backlog == nil || *r.Backlog == *other.Backlog)
 }
 
-func (l *logs) recordPath() string {
-	return filepath.Join(l.host.StateDir, "mirrors", l.sb.Name+".json")
-}
+var copied = scopes.Section[record]("mirror")
 
 // readRecord reads the record, which is empty for a new sandbox.
 func (l *logs) readRecord() record {
-	var r record
-	content, err := os.ReadFile(l.recordPath())
-	if err != nil || json.Unmarshal(content, &r) != nil || r.Sandbox != l.sb.ID {
+	r, found, err := copied.Read(l.host.StateDir, l.sb.Name)
+	if err != nil || !found || r.Sandbox != l.sb.ID {
 		r = record{Sandbox: l.sb.ID}
 	}
 	if r.Loops == nil {
@@ -61,14 +56,7 @@ func (r *receiver) save() {
 	if r.record.equal(r.saved) {
 		return
 	}
-	content, err := json.Marshal(r.record)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(r.recordPath()), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(r.recordPath(), append(content, '\n'), 0o600)
-	}
-	if err != nil {
+	if err := copied.Write(r.host.StateDir, r.sb.Name, r.record); err != nil {
 		r.host.ReportDebug(fmt.Sprintf("recording the copied logs of %s: %v", r.sb.Name, err))
 		return
 	}

@@ -1,25 +1,19 @@
 package network
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-
-	"github.com/moby/sys/atomicwriter"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // amendments are the rules of "docker ralph network". They are not part of a
 // sandbox's spec, so they do not recreate it.
 type amendments struct {
+	Scope   gitrepo.Scope `json:"scope"`
 	Allowed []egress.Rule `json:"allowed"`
 	Denied  []egress.Rule `json:"denied"`
 }
@@ -27,48 +21,32 @@ type amendments struct {
 // networkOrigin is the origin of these rules in lists.
 const networkOrigin = "docker ralph network"
 
-// AmendmentsPath returns the file of a scope. Its name has a hash because different
-// scopes can have the same sandbox name.
-func AmendmentsPath(h host.Host, s gitrepo.Scope) (string, error) {
+// section has the rules of a scope. Another scope can have the same sandbox name.
+var section = scopes.Section[amendments]("network")
+
+func readAmendments(h host.Host, s gitrepo.Scope) (amendments, error) {
 	name, err := s.SandboxName()
 	if err != nil {
-		return "", err
+		return amendments{}, err
 	}
-	sum := sha256.Sum256([]byte(s.Repo + "\x00" + s.Branch))
-	return filepath.Join(h.StateDir, "network", name+"-"+hex.EncodeToString(sum[:6])+".json"), nil
-}
-
-func readAmendments(h host.Host, s gitrepo.Scope) (a amendments, err error) {
-	path, err := AmendmentsPath(h, s)
-	if err != nil {
-		return a, err
-	}
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, &a)
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return a, fmt.Errorf("reading the allowed hosts: %w", err)
+	a, _, err := section.Read(h.StateDir, name)
+	if err != nil || a.Scope != s {
+		return amendments{Scope: s}, err
 	}
 	return a, nil
 }
 
-func writeAmendments(h host.Host, s gitrepo.Scope, a amendments) error {
-	path, err := AmendmentsPath(h, s)
+func writeAmendments(h host.Host, a amendments) error {
+	name, err := a.Scope.SandboxName()
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(a)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o700)
-	}
-	if err == nil {
-		err = atomicwriter.WriteFile(path, b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the allowed hosts: %w", err)
-	}
-	return nil
+	return section.Update(h.StateDir, name, func(old amendments, found bool) (amendments, error) {
+		if found && old.Scope != a.Scope {
+			return old, fmt.Errorf("the network rules of %s belong to %s, branch %q", name, old.Scope.Repo, old.Scope.Branch)
+		}
+		return a, nil
+	})
 }
 
 // add adds a rule and removes the rules that it overrides.

@@ -49,13 +49,13 @@ func TestAmendments(t *testing.T) {
 		{"only the model", closed, "+example.com +model.example -*.example.com", "model.example:443", "example.com:443", "example.com"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h, one := host.Host{StateDir: t.TempDir()}, gitrepo.Scope{Repo: "acme/shop", Branch: "main"}
-			var a amendments
+			h := host.Host{StateDir: t.TempDir()}
+			a := amendments{Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}
 			for _, said := range strings.Fields(tc.said) {
 				a.add(hostRule(t, said[1:]), said[0] == '+')
-				assert.NilError(t, writeAmendments(h, one, a))
+				assert.NilError(t, writeAmendments(h, a))
 				var err error
-				a, err = readAmendments(h, one)
+				a, err = readAmendments(h, a.Scope)
 				assert.NilError(t, err)
 			}
 			p, without, err := a.apply(tc.policy)
@@ -77,12 +77,16 @@ func TestAmendments(t *testing.T) {
 // Two scopes can have sandboxes of one name.
 func TestAmendmentsAreForOneScope(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir()}
-	var a amendments
+	a := amendments{Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "a-b"}}
 	a.add(hostRule(t, "db.example=10.0.0.0/8"), true)
-	assert.NilError(t, writeAmendments(h, gitrepo.Scope{Repo: "acme/shop", Branch: "a-b"}, a))
+	assert.NilError(t, writeAmendments(h, a))
 	for _, other := range []gitrepo.Scope{{Repo: "acme/shop-a", Branch: "b"}, {Repo: "acme/shop", Branch: "a/b"}} {
 		theirs, err := readAmendments(h, other)
 		assert.NilError(t, err)
 		assert.Equal(t, len(theirs.Allowed), 0)
+		assert.Error(t, writeAmendments(h, theirs), `the network rules of ralph-acme-shop-a-b belong to acme/shop, branch "a-b"`)
 	}
+	own, err := readAmendments(h, a.Scope)
+	assert.NilError(t, err)
+	assert.Equal(t, len(own.Allowed), 1)
 }

@@ -73,7 +73,12 @@ func findNetworkScope(ctx context.Context, h host.Host, over config.Overrides) (
 		n.driver = h.ContainerDriver(api)
 		driver = n.driver
 	}
-	if n.sb, err = driver.Lookup(ctx, n.name); err == nil && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(n.sb) != nil {
+	own := lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}
+	n.sb, err = driver.Lookup(ctx, n.name)
+	if other, is := lifecycle.SandboxOfOtherClient(err); is && own.Check(other) != nil {
+		n.sb, err = other, nil
+	}
+	if err == nil && own.Check(n.sb) != nil {
 		n.sb = lifecycle.Sandbox{Name: n.name, State: lifecycle.NotFound} // it belongs to another worktree
 	}
 	if n.made = n.policy; err == nil && n.sb.State != lifecycle.NotFound && n.sb.Egress != "" {
@@ -215,7 +220,7 @@ func Amend(ctx context.Context, h host.Host, over config.Overrides, allow bool, 
 	if err != nil {
 		return err
 	}
-	if err := writeAmendments(h, n.scope, later); err != nil {
+	if err := writeAmendments(h, later); err != nil {
 		return err
 	}
 	if n.vm != nil {

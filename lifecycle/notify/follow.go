@@ -130,7 +130,7 @@ func (l *Loop) read() {
 	if l.log == nil {
 		log, err := runlog.Find(l.base.Worktree, func(found runlog.Loop) bool { return found.Dispatch == l.id })
 		if err != nil {
-			return // not begun, or in a private clone
+			return // not begun
 		}
 		l.log = log
 	}

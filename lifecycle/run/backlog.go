@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -15,9 +14,7 @@ func (t Target) backlog(h host.Host) backlogs.Backlog {
 	b := backlogs.Backlog{Host: h, Sandbox: t.name, Root: t.spec.Root}
 	if t.spec.Clone {
 		b.Sandbox = t.spec.Name // also of one for this command only
-	}
-	if t.spec.Clone || t.spec.Private && t.Kind != config.DriverContainer {
-		b.Root = "" // it is in a clone
+		b.Root = ""             // it is in the clone
 	}
 	return b
 }

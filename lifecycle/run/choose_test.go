@@ -1,14 +1,14 @@
 package run
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 
 	"gotest.tools/v3/assert"
 
@@ -81,10 +81,8 @@ func TestRemoteEngineHasContainers(t *testing.T) {
 			name, err := h.SandboxName(wt)
 			assert.NilError(t, err)
 			if tc.existing {
-				dir := filepath.Join(h.StateDir, "microvms", microvm.DockerSandbox)
-				assert.NilError(t, os.MkdirAll(dir, 0o700))
 				content := fmt.Sprintf(`{"name":%q,"created":true,"scope":{"Repo":"a/b","Branch":"main"},"root":%q}`, name, wt.Root)
-				assert.NilError(t, os.WriteFile(filepath.Join(dir, name+".json"), []byte(content), 0o600))
+				assert.NilError(t, scopes.Section[json.RawMessage](microvm.DockerSandbox).Write(h.StateDir, name, json.RawMessage(content)))
 			}
 			var cfg config.Effective
 			cfg.Sandbox.Driver, cfg.Agent.Name = config.DriverAuto, "claude"

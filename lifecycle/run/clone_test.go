@@ -1,6 +1,7 @@
 package run
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // ownerTarget is a target on a machine whose "docker sandbox" lists one microVM.
@@ -37,10 +39,8 @@ func TestNoCloneOfABranchWithAMicroVM(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			target, h := ownerTarget(t, tc.listed)
 			if tc.scope != "" {
-				dir := filepath.Join(h.StateDir, "microvms", microvm.DockerSandbox)
-				assert.NilError(t, os.MkdirAll(dir, 0o700))
 				content := fmt.Sprintf(`{"name":"box","created":true,"scope":{"Repo":"a/b","Branch":%q},"root":%q}`, tc.scope, target.wt.Root)
-				assert.NilError(t, os.WriteFile(filepath.Join(dir, "box.json"), []byte(content), 0o600))
+				assert.NilError(t, scopes.Section[json.RawMessage](microvm.DockerSandbox).Write(h.StateDir, "box", json.RawMessage(content)))
 			}
 			for _, check := range []func() error{
 				func() error { return target.checkOwner(t.Context(), h) },

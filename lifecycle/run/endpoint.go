@@ -55,7 +55,7 @@ func checkEndpoints(h host.Host, keys *credential.Routed, mode egress.Mode, agen
 		address := err == nil
 		inside := slices.ContainsFunc(keys.Inside, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
 		switch {
-		case isSandbox(host, addr):
+		case egress.IsLocal(host):
 			return hint.Wrap(fmt.Errorf("%s names %s, which in a sandbox is the sandbox itself", name, host),
 				"use an address of this machine that containers reach, such as that of the engine's bridge, and let the server listen there")
 		case address && mode == egress.AllowAll:
@@ -69,12 +69,6 @@ func checkEndpoints(h host.Host, keys *credential.Routed, mode egress.Mode, agen
 		}
 	}
 	return nil
-}
-
-// isSandbox reports whether a host is the sandbox itself, from inside.
-func isSandbox(host string, addr netip.Addr) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || addr.Unmap().IsLoopback() || addr.Unmap().IsUnspecified()
 }
 
 // endpointHosts returns the hosts of the endpoints in an environment.

@@ -35,7 +35,7 @@ func sweep(ctx context.Context, h host.Host, driver lifecycle.Driver, spec lifec
 		return err
 	}
 	for _, sb := range all {
-		if sb.Ephemeral && sb.Scope == spec.Scope && sb.Root == spec.Root {
+		if sb.OtherClient == "" && sb.Ephemeral && sb.Scope == spec.Scope && sb.Root == spec.Root {
 			if err := sweepOne(ctx, h, driver, sb, save); err != nil {
 				return err
 			}

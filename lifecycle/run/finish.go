@@ -27,7 +27,7 @@ func fetch(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox) erro
 	lasting, end := context.WithoutCancel(ctx), time.Now().Add(grace(r.Driver))
 	for tries := 1; ; tries++ {
 		watched, stop := watchConnection(lasting, r.Driver, sb.Name, sendTimeout)
-		err := givenUp(watched, commits.Fetch(watched, h, r.git, r.wt, sb))
+		err := givenUp(watched, r.git.Fetch(watched, sb))
 		stop()
 		if !engine.ConnectionLost(err) {
 			return err
@@ -80,6 +80,8 @@ func unmergedError(ctx context.Context, h host.Host, sb lifecycle.Sandbox, unsav
 	switch {
 	case unsaved != nil:
 		return &commits.UnmergedError{Unmerged: gitsync.Unmerged{Branch: sb.Scope.Branch}, Err: unsaved}
+	case u != nil && u.OffBranch:
+		return commits.NewUnmergedError(*u)
 	case u != nil:
 		return &commits.UnmergedError{Unmerged: *u}
 	}

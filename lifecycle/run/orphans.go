@@ -20,7 +20,7 @@ import (
 const OrphanGrace = 10 * time.Minute
 
 // sweepOrphans removes proxies and networks whose sandbox was removed by hand, and
-// sandboxes without a worktree. It only warns: another command may be doing the same.
+// sandboxes of this client without a worktree. It only warns: another command may be doing the same.
 func sweepOrphans(ctx context.Context, h host.Host, driver lifecycle.Driver) {
 	d, ok := driver.(*container.Driver)
 	if !ok {
@@ -44,8 +44,8 @@ func sweepSandboxes(ctx context.Context, h host.Host, d *container.Driver) error
 	}
 	var errs []error
 	for _, sb := range all {
-		// Another user of the engine may have worktrees that are not on this machine.
-		if container.Known(h.StateDir, sb.Name) && host.Missing(sb.Root) {
+		// One without a label of its client may be another user's, whose worktrees are not on this machine.
+		if sb.OtherClient == "" && container.Known(h.StateDir, sb.Name) && host.Missing(sb.Root) {
 			errs = append(errs, sweepSandbox(ctx, h, d, sb))
 		}
 	}

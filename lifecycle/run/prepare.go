@@ -13,7 +13,7 @@ import (
 // Ready is a target with its git directory, keys and environment. Its spec is complete.
 type Ready struct {
 	Target
-	git       *commits.Git       // the clone of a container; nil without
+	git       *commits.Git       // the clone; nil without
 	signer    *signer            // signs commits; nil without
 	keys      *credential.Routed // keys that the proxy of a container keeps; nil without a proxy
 	endpoints []string           // rules for the hosts of the agent's endpoints

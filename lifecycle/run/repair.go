@@ -40,7 +40,7 @@ func RepairSandboxes(ctx context.Context, h host.Host, names []string) error {
 }
 
 func repair(ctx context.Context, h host.Host, l host.Located) error {
-	if err := l.Backend.Unreachable; err != nil {
+	if err := l.Backend.Unusable; err != nil {
 		return err
 	}
 	if host.Missing(l.Sandbox.Root) {

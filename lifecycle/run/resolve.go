@@ -68,13 +68,16 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 	if t.Choice, err = choose(ctx, h, t.wt, t.cfg, req, connected, t.engineOf(ctx, h, connected)); err != nil {
 		return t, err
 	}
+	if err := commits.CheckClone(t.cfg, t.Kind); err != nil {
+		return t, err
+	}
 	t.from = t.movedFrom(ctx, h, connected)
 	if t.Build && opts.Command != host.TaskCommand { // which can use an existing sandbox
 		if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
 			return t, err
 		}
 	}
-	if t.Kind == config.DriverContainer && commits.WantsClone(t.cfg, t.Kind) {
+	if commits.WantsClone(t.cfg, t.Kind) {
 		if err := commits.Check(ctx, h, t.wt, t.name, opts.Command); err != nil {
 			return t, err
 		}
@@ -88,8 +91,6 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 		connected = func() (host.API, error) { return t.API, nil }
 	}
 	t.scan = &commits.Scan{Host: h, Root: t.wt.Root, Mode: opts.CredScan, Connected: connected}
-	if t.spec, err = spec(h, t.wt, t.cfg, t.Choice); err != nil {
-		return t, err
-	}
-	return t, commits.CheckClone(t.wt, t.cfg, t.Kind)
+	t.spec, err = spec(h, t.wt, t.cfg, t.Choice)
+	return t, err
 }

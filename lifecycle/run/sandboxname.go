@@ -17,6 +17,9 @@ func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choi
 		return nil
 	}
 	sb, err := at.Driver.Lookup(ctx, at.name)
+	if other, is := lifecycle.SandboxOfOtherClient(err); is && spec.Check(other) != nil {
+		sb, err = other, nil
+	}
 	switch {
 	case err != nil:
 		return err

@@ -15,19 +15,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// cloneUser is the user of agent images, whom all files of a clone belong to.
+// cloneUser is the user of agent images, whom all files of a clone in a container belong to.
 var cloneUser = lifecycle.User{UID: 1000, GID: 1000}
 
 // spec derives the spec of the sandbox.
 func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (lifecycle.Spec, error) {
 	name := at.name
-	own := commits.WantsClone(cfg, at.Kind)
-	clone := own && at.Kind == config.DriverContainer // sbx makes its own
-	var user lifecycle.User                           // a microVM maps users itself
+	clone := commits.WantsClone(cfg, at.Kind)
+	var user lifecycle.User
 	switch {
+	case at.Kind != config.DriverContainer: // a microVM maps users itself
 	case clone:
 		user = cloneUser
-	case at.Kind == config.DriverContainer:
+	default:
 		var err error
 		if user, err = host.InvokingUser(wt.Root); err != nil {
 			return lifecycle.Spec{}, err
@@ -51,7 +51,7 @@ func spec(h host.Host, wt gitrepo.Worktree, cfg config.Effective, at Choice) (li
 		MainRoot:  wt.MainRoot,
 		Agent:     cfg.Agent.Name,
 		Image:     at.Image,
-		Private:   own,
+		Private:   clone,
 		Clone:     clone,
 		Resources: limits,
 		User:      user,
@@ -92,13 +92,14 @@ func within(dir, root string) bool {
 // ensurer returns the ensurer of a target's sandbox, for a command that uses it.
 func ensurer(h host.Host, t Target, use *host.Use) *lifecycle.Ensurer {
 	e := &lifecycle.Ensurer{
-		Driver:  t.Driver,
-		Why:     host.Reasons(t.leftOut),
-		Save:    t.save(h),
-		LockDir: h.LockDir(),
-		Report:  h.Report,
-		Confirm: h.Confirm,
-		Failed:  func(ctx context.Context, sb lifecycle.Sandbox) { reportFailed(ctx, h, t.Driver, sb) },
+		Driver:   t.Driver,
+		Why:      host.Reasons(t.leftOut),
+		Save:     t.save(h),
+		LockDir:  h.LockDir(),
+		Outdated: func(sb lifecycle.Sandbox) bool { return sb.Private && !sb.Clone },
+		Report:   h.Report,
+		Confirm:  h.Confirm,
+		Failed:   func(ctx context.Context, sb lifecycle.Sandbox) { reportFailed(ctx, h, t.Driver, sb) },
 		Image: func(ctx context.Context) error {
 			sweepOrphans(ctx, h, t.Driver)
 			if !t.Build {
@@ -113,8 +114,8 @@ func ensurer(h host.Host, t Target, use *host.Use) *lifecycle.Ensurer {
 			return err
 		},
 	}
-	if t.Kind == config.DriverContainer {
-		e.Outdated = func(sb lifecycle.Sandbox) bool { return sb.Private && !sb.Clone }
+	if t.Kind == config.DriverSbx && !t.spec.Ephemeral {
+		e.Lost = func(ctx context.Context) error { return t.reclaim(ctx, h) }
 	}
 	if gitsync.IsClone(h.StateDir, t.name) { // another command would bring its backlog there again
 		e.Exclude = func(lifecycle.Sandbox) (func(), error) { return use.Exclude() }

@@ -94,6 +94,9 @@ func Collect(ctx context.Context, h host.Host, opts Options) (State, error) {
 	}
 	for i := range sandboxes {
 		s := &sandboxes[i]
+		if s.OtherClient != "" { // the loops of its worktree are unknown
+			continue
+		}
 		state.Worktrees = append(state.Worktrees, Worktree{Repo: s.Repo, Branch: s.Branch, Root: s.Worktree, Current: s.Current, Sandbox: s})
 	}
 	if at.Inside {

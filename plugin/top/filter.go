@@ -4,17 +4,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
-	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// arrange lists the user's own sandboxes, or all.
+// arrange lists the sandboxes of this client, or all.
 func (m *Model) arrange() {
 	shown := slices.Clone(m.known)
 	if !m.all {
-		shown = slices.DeleteFunc(shown, func(s manage.SandboxStatus) bool { return !s.Own })
+		shown = slices.DeleteFunc(shown, func(s manage.SandboxStatus) bool { return s.OtherClient != "" })
 	}
 	m.rows = arrange(m.rows, shown, m.rank)
 	if m.index() < 0 {
@@ -25,22 +23,22 @@ func (m *Model) arrange() {
 	}
 }
 
-// rank orders sandboxes: those of others come last, problems that the user knows come after running loops.
+// rank orders sandboxes: those of other clients come last, problems that the user knows come after running loops.
 func (m *Model) rank(s manage.SandboxStatus) int {
 	rank := group(s)
 	if m.acknowledged(s) {
 		rank = group(manage.SandboxStatus{Activity: manage.Ended})
 	}
-	if !s.Own {
+	if s.OtherClient != "" {
 		rank += math.MaxInt16
 	}
 	return rank
 }
 
-// others is the number of sandboxes that others have created.
+// others is the number of sandboxes that other clients have created.
 func (m *Model) others() (n int) {
 	for _, s := range m.known {
-		if !s.Own {
+		if s.OtherClient != "" {
 			n++
 		}
 	}
@@ -80,13 +78,4 @@ func (m *Model) acknowledge(s manage.SandboxStatus) {
 		m.seen[s.Name] = n
 	}
 	m.arrange()
-}
-
-// refuse reports whether a sandbox is not the user's own, and says so.
-func (m *Model) refuse(s manage.SandboxStatus, what string) bool {
-	if s.Own {
-		return false
-	}
-	m.message = fmt.Sprintf("%s: it was created by another user or machine for %s", what, strings.TrimSpace(termsafe.Line(s.Worktree)+" "+termsafe.Line(s.Engine)))
-	return true
 }

@@ -256,6 +256,10 @@ func (m *Model) act(key string) tea.Cmd {
 	if !ok {
 		return nil
 	}
+	if s.OtherClient != "" { // its worktree may be on another machine, too
+		m.message = "It is of another client, " + termsafe.Line(s.OtherClient)
+		return nil
+	}
 	switch key {
 	case "a":
 		return open("attach", m.backend.Ralph("", "attach", s.Name))
@@ -264,18 +268,15 @@ func (m *Model) act(key string) tea.Cmd {
 	case "D":
 		return m.show("git diff", s.Worktree, m.backend.Diff)
 	case "s":
-		if !m.refuse(s, "Not stopped") {
-			m.mode = stopping
-		}
+		m.mode = stopping
 	case "x":
 		m.acknowledge(s)
 	case "r":
-		switch {
-		case len(s.Questions) == 0:
+		if len(s.Questions) == 0 {
 			m.message = "No open question"
-		case !m.refuse(s, "Not answered"):
-			m.mode, m.typed = answering, ""
+			return nil
 		}
+		m.mode, m.typed = answering, ""
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ const keyHelp = `
   r              reply to the question of an agent
   s              stop it after the current run
   x              do not count it until something changes, and undo
-  o              show or hide the sandboxes of others
+  o              show or hide the sandboxes of other clients
   d              show commits with their changes (git log --patch)
   D              show uncommitted changes (git diff HEAD)
   q              quit; loops go on`
@@ -61,6 +61,9 @@ func (m *Model) rule(s manage.SandboxStatus) string {
 // details are figures of the selected sandbox, and what is wrong with it.
 func (m *Model) details(s manage.SandboxStatus) string {
 	var parts []string
+	if s.OtherClient != "" {
+		return "of another client, " + termsafe.Line(s.OtherClient)
+	}
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
 	if l := s.Loop; l != nil {
 		if text := l.Error; text != "" && !l.Running {

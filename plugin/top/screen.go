@@ -23,10 +23,10 @@ func (m *Model) View() tea.View {
 	return v
 }
 
-// waiting is the number of the user's sandboxes that wait for the user.
+// waiting is the number of this client's sandboxes that wait for the user.
 func (m *Model) waiting() (n int) {
 	for _, s := range m.rows {
-		if needsUser(s) && s.Own && !m.acknowledged(s) {
+		if needsUser(s) && s.OtherClient == "" && !m.acknowledged(s) {
 			n++
 		}
 	}
@@ -115,7 +115,7 @@ func (m *Model) title() string {
 		text += ", " + m.paint(red, fmt.Sprintf("%d need you", n))
 	}
 	if n := m.others(); n > 0 && !m.all {
-		text += fmt.Sprintf(", %d of others hidden", n)
+		text += fmt.Sprintf(", %d of other clients hidden", n)
 	}
 	line := m.paint(bold, "docker ralph top") + "  " + text
 	if m.warning != "" {
@@ -160,7 +160,7 @@ func (m *Model) list() []string {
 	if len(m.rows) == 0 && m.loaded {
 		text := `  No sandboxes: start a loop with "docker ralph build"`
 		if m.others() > 0 {
-			text = "  No sandboxes of yours: press o to show those of others"
+			text = "  No sandboxes of yours: press o to show those of other clients"
 		}
 		return append(lines, text)
 	}
@@ -212,6 +212,9 @@ func taskOf(s manage.SandboxStatus) string {
 // activity is the activity in a word or two, and its color.
 func activity(s manage.SandboxStatus, now time.Time) (text, color string) {
 	l := s.Loop
+	if s.OtherClient != "" {
+		return "of another client", faint
+	}
 	if len(s.Questions) > 0 {
 		return "needs an answer", red
 	}

@@ -31,7 +31,7 @@ func ago(d time.Duration) *time.Time {
 
 // sandbox is one of this repository with a loop.
 func sandbox(branch string, a manage.Activity, l *manage.LoopStatus) manage.SandboxStatus {
-	return manage.SandboxStatus{Name: "ralph-acme-shop-" + branch, Repo: "acme/shop", Branch: branch, State: "running", Activity: a, Worktree: "/src/" + branch, Loop: l, Own: true}
+	return manage.SandboxStatus{Name: "ralph-acme-shop-" + branch, Repo: "acme/shop", Branch: branch, State: "running", Activity: a, Worktree: "/src/" + branch, Loop: l}
 }
 
 func working(task, title string, since time.Duration, cost float64) *manage.LoopStatus {
@@ -269,13 +269,13 @@ func TestOutputFollowsTheSelection(t *testing.T) {
 	assert.Assert(t, old.log == nil, "it is closed")
 }
 
-// shared are sandboxes on an engine that others use, too.
+// shared are sandboxes on an engine that other clients use, too.
 func shared() []manage.SandboxStatus {
-	gone := manage.SandboxStatus{Name: "gone", Worktree: "/removed", Gone: true, Activity: manage.Idle, Own: true}
+	gone := manage.SandboxStatus{Name: "gone", Worktree: "/removed", Gone: true, Activity: manage.Idle}
 	failed := sandbox("mine", manage.Failed, &manage.LoopStatus{ID: "1"})
 	theirs := fleet()[0]
-	theirs.Own, theirs.Worktree = false, "/others/shop"
-	return []manage.SandboxStatus{theirs, {Name: "theirs-failed", Worktree: "/src", Activity: manage.Failed}, gone, failed}
+	theirs.OtherClient = "una@laptop"
+	return []manage.SandboxStatus{theirs, {Name: "theirs-failed", Worktree: "/src", Activity: manage.Failed, OtherClient: "una@laptop"}, gone, failed}
 }
 
 func listed(m *Model) (all []string) {
@@ -285,21 +285,25 @@ func listed(m *Model) (all []string) {
 	return all
 }
 
-// What others have created is hidden, comes last, is not counted, and is neither stopped nor answered.
-func TestSandboxesOfOthers(t *testing.T) {
+// What other clients have created is hidden, comes last, is not counted, and nothing is done with it.
+func TestSandboxesOfOtherClients(t *testing.T) {
 	m := dashboard(80, 24, false, shared()...)
 	mine := []string{"ralph-acme-shop-mine", "gone"}
 	assert.DeepEqual(t, listed(m), mine)
-	assert.Check(t, is.Contains(m.screen(), "2 sandboxes, 1 needs you, 2 of others hidden"))
+	assert.Check(t, is.Contains(m.screen(), "2 sandboxes, 1 needs you, 2 of other clients hidden"))
 	press(m, "o")
 	assert.DeepEqual(t, listed(m), append(mine, "ralph-acme-shop-auth", "theirs-failed"))
 	assert.Check(t, is.Contains(m.screen(), "4 sandboxes, 1 needs you\n"))
 	press(m, "down", "down")
-	for key, refused := range map[string]string{"s": "Not stopped", "r": "Not answered"} {
+	for _, key := range []string{"s", "r", "a", "d", "D", "x"} {
+		press(m, "up")
+		press(m, "down")
+		assert.Check(t, !strings.Contains(m.screen(), "It is of another client"))
 		press(m, key)
 		assert.Equal(t, m.mode, listing)
-		assert.Check(t, is.Contains(m.screen(), refused+": it was created by another user or machine for /others/shop"))
+		assert.Check(t, is.Contains(m.screen(), "It is of another client, una@laptop"))
 	}
+	assert.Check(t, is.Contains(m.screen(), "of another client  "), "its activity is unknown")
 	press(m, "o")
 	assert.DeepEqual(t, listed(m), mine)
 	assert.Equal(t, m.selected, mine[0])

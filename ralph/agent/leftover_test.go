@@ -60,7 +60,7 @@ func TestDaemonsAreKilledWithTheRun(t *testing.T) {
 
 func TestManyProcessesAreKilled(t *testing.T) {
 	dir := t.TempDir()
-	cmd := sh(`i=0; while [ $i -lt 1000 ]; do sleep 600 & i=$((i+1)); done; echo >$DIR/ready; wait`)
+	cmd := sh(`i=0; while [ $i -lt 300 ]; do sleep 600 & i=$((i+1)); done; echo >$DIR/ready; wait`)
 	cmd.Env = append(os.Environ(), "DIR="+dir)
 	c, err := StartChild(cmd)
 	assert.NilError(t, err)

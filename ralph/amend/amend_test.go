@@ -36,8 +36,7 @@ printf '*.bin filter=lfs -text\n*.key filter=git-crypt\n*.up filter=up\n*.none f
 printf ` + pointer + ` > big.bin; echo raw > old.bin; echo UP > a.up; echo a > a.txt
 git add -A; git commit -qm start
 git checkout -qb other; echo OTHER > other.up; git add -A; git commit -qm other; git checkout -q main
-git config filter.up.required false
-git update-index --skip-worktree big.bin`
+git config filter.up.required false`
 
 func shell(t *testing.T, dir, script string) string {
 	t.Helper()
@@ -94,14 +93,8 @@ func TestLeaveOut(t *testing.T) {
 			reasons: []string{nested}, log: "amended .gitattributes a.txt a.up app big.bin old.bin",
 		},
 		{
-			name: "tracked file of Git LFS", run: `git update-index --no-skip-worktree big.bin; echo raw > big.bin; echo b > b.txt; git add -A; git commit -qm b`,
+			name: "tracked file of Git LFS", run: `echo raw > big.bin; echo b > b.txt; git add -A; git commit -qm b`,
 			reasons: []string{`"big.bin" needs the git filter "lfs", which this sandbox does not have: do not commit it`}, log: "b b.txt", status: " M big.bin",
-		},
-		{name: "tracked file of Git LFS that is skipped", run: `echo raw > big.bin; echo b > b.txt; git add -A; git commit -qm b`, same: true, log: "b b.txt"},
-		{
-			name: "tracked file that is skipped still", run: `id=$(echo raw | git hash-object -w --stdin)
-				printf '100644 %s\tbig.bin' $id | git update-index --index-info; git commit -qm raw; git update-index --skip-worktree big.bin; echo raw > big.bin`,
-			reasons: []string{`"big.bin" needs the git filter "lfs", which this sandbox does not have: do not commit it`},
 		},
 		{
 			name: "new file of Git LFS", run: `echo raw > new.bin; git add -A; git commit -qm b`,

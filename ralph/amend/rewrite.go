@@ -182,21 +182,21 @@ func (r *rewrite) tree(ctx context.Context, commit, tree string) (string, error)
 
 // clean replaces in an index what is removed by what was there before the run.
 func (r *rewrite) clean(ctx context.Context, g gitrepo.Git) (changed bool, err error) {
-	out, err := run(ctx, g, "", "ls-files", "-s", "-v", "-z")
+	out, err := run(ctx, g, "", "ls-files", "-s", "-z")
 	if err != nil {
 		return false, err
 	}
-	var removed, added, skipped strings.Builder
-	paths, skips := map[string]bool{}, map[string]bool{}
+	var removed, added strings.Builder
+	paths := map[string]bool{}
 	for line := range strings.SplitSeq(out, "\x00") {
 		info, path, _ := strings.Cut(line, "\t")
 		f := strings.Fields(info)
-		if len(f) != 4 {
+		if len(f) != 3 {
 			continue
 		}
-		if _, is := r.remove[filters.Entry{Mode: f[1], ID: f[2], Path: path}]; is {
-			paths[path], skips[path] = true, strings.EqualFold(f[0], "S")
-			_, _ = fmt.Fprintf(&removed, "0 %s\t%s\x00", strings.Repeat("0", len(f[2])), path)
+		if _, is := r.remove[filters.Entry{Mode: f[0], ID: f[1], Path: path}]; is {
+			paths[path] = true
+			_, _ = fmt.Fprintf(&removed, "0 %s\t%s\x00", strings.Repeat("0", len(f[1])), path)
 		}
 	}
 	if len(paths) == 0 {
@@ -206,12 +206,7 @@ func (r *rewrite) clean(ctx context.Context, g gitrepo.Git) (changed bool, err e
 		if paths[e.Path] || slices.ContainsFunc(parents(e.Path), func(dir string) bool { return paths[dir] }) {
 			_, _ = fmt.Fprintf(&added, "%s %s\t%s\x00", e.Mode, e.ID, e.Path)
 		}
-		if skips[e.Path] {
-			skipped.WriteString(e.Path + "\x00")
-		}
 	}
-	if _, err = run(ctx, g, removed.String()+added.String(), "update-index", "-z", "--add", "--index-info"); err == nil && skipped.Len() > 0 {
-		_, err = run(ctx, g, skipped.String(), "update-index", "-z", "--skip-worktree", "--stdin")
-	}
+	_, err = run(ctx, g, removed.String()+added.String(), "update-index", "-z", "--add", "--index-info")
 	return true, err
 }

@@ -324,7 +324,7 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 					return start.LeaveOut, err
 				}
 			}
-			lo.Restore = branch.Restore
+			lo.Restore, lo.OffBranch = branch.Restore, branch.OffBranch
 			lo.SetAside, lo.Leftovers = worktree.SetAside, worktree.List
 		}
 		if inContainer() { // elsewhere, others use the same directories

@@ -22,6 +22,7 @@ type Branch struct {
 	top  string // of the worktree
 	ref  string
 	last string // its last known commit, or ""
+	left string // the commit at which Restore has found the worktree on no branch or another one, or ""
 }
 
 // currentBranch returns the branch that is checked out in the worktree top, or nil.
@@ -63,6 +64,9 @@ func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
 	if err != nil && !gitrepo.SaysNo(err) {
 		return nil, fmt.Errorf("reading the current branch: %w", err)
+	}
+	if ref != b.ref {
+		b.left = b.commit(ctx, "HEAD")
 	}
 	if err := b.check(ctx); err != nil {
 		return nil, err
@@ -150,19 +154,23 @@ func (b *Branch) checkout(ctx context.Context) error {
 	return err
 }
 
-// saveDetached creates a branch for the commits of a detached HEAD, unless another
-// ref contains them, and returns its name.
+// saveDetached saves the commits of a detached HEAD, and returns the name of their new branch.
 func (b *Branch) saveDetached(ctx context.Context) (name string, err error) {
 	head := b.commit(ctx, "HEAD")
 	if head == "" {
 		return "", nil
 	}
-	alone, err := b.git(ctx, "", "rev-list", "--max-count=1", head, "--not", "--branches", "--remotes", "--tags")
+	return b.save(ctx, head)
+}
+
+// save creates a branch for a commit, unless another ref contains it, and returns its name.
+func (b *Branch) save(ctx context.Context, commit string) (name string, err error) {
+	alone, err := b.git(ctx, "", "rev-list", "--max-count=1", commit, "--not", "--branches", "--remotes", "--tags")
 	if err != nil || alone == "" {
 		return "", err
 	}
-	name = "ralph-detached-" + shortHash(head)
-	_, err = b.git(ctx, "", "update-ref", refPrefix+name, head)
+	name = "ralph-detached-" + shortHash(commit)
+	_, err = b.git(ctx, "", "update-ref", refPrefix+name, commit)
 	return name, err
 }
 

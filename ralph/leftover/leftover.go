@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitrepo/filters"
 	"github.com/docker-ralph/docker-ralph/wire/leftoverref"
 )
 
@@ -171,16 +172,12 @@ func (w Worktree) quit(ctx context.Context, keep []string) error {
 // move commits the changes to a ref, and checks out what the branch has instead. The index that
 // it uses for that is not git's own: the user's may have staged changes.
 func (w Worktree) move(ctx context.Context, task string, changes map[string]bool) (ref string, err error) {
-	dir, err := w.git(ctx, nil, "", "rev-parse", "--absolute-git-dir")
+	temp, remove, err := filters.TempIndex(ctx, w.program()) // not in /tmp, which may be full
 	if err != nil {
 		return "", err
 	}
-	temp, err := os.MkdirTemp(dir, "ralph-leftover-") // not in /tmp, which may be full
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = os.RemoveAll(temp) }()
-	index := []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
+	defer remove()
+	index := []string{"GIT_INDEX_FILE=" + temp}
 	base, head, err := w.base(ctx)
 	if err != nil {
 		return "", err
@@ -273,14 +270,19 @@ func (w Worktree) List(ctx context.Context) map[string][]string {
 	return refs
 }
 
+func (w Worktree) program() gitrepo.Git {
+	return gitrepo.Git{
+		Program: "git", Dir: string(w), Environ: gitrepo.Environ(os.Environ()),
+		Config: []string{"core.safecrlf=false", "user.name=ralph", "user.email=ralph@localhost"},
+	}
+}
+
 // git runs git in the worktree with more variables.
 func (w Worktree) git(ctx context.Context, environ []string, stdin string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, gitTimeout, errors.New("git did not end"))
 	defer cancel()
-	g := gitrepo.Git{
-		Program: "git", Dir: string(w), Environ: append(gitrepo.Environ(os.Environ()), environ...),
-		Config: []string{"core.safecrlf=false", "user.name=ralph", "user.email=ralph@localhost"},
-	}
+	g := w.program()
+	g.Environ = append(g.Environ, environ...)
 	return gitrepo.AtPipe(ctx, string(w), func(ctx context.Context) (string, error) {
 		var stdout strings.Builder
 		err := g.Stream(ctx, strings.NewReader(stdin), &stdout, args...)

@@ -73,6 +73,7 @@ type iteration struct {
 	aside         leftover.Saved    // what it did not commit
 	leftOut       amend.LeftOut     // what its commits do not have
 	incomplete    bool              // a task is open again for that
+	offBranch     []string          // its commits that the branch lacks
 	nested        []string          // uncommitted paths before it
 	cutShort      bool              // an interrupt kept the checks from ending
 }
@@ -88,7 +89,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		return before, Failed, err
 	}
 	l.logRun(n, before.head)
-	uncommitted, removeLeftOut := l.uncommitted(ctx), l.recordCommits(ctx)
+	uncommitted, removeLeftOut, offBranch := l.uncommitted(ctx), l.recordCommits(ctx), l.recordBranches(ctx)
 	if l.Leftovers != nil {
 		l.left = l.Leftovers(ctx)
 	}
@@ -113,6 +114,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	defaulted := l.applyDefaults(ctx)
 	it.after = l.observeAfter(ctx, before)
 	it.asked = before.asked(it.after)
+	l.findOffBranch(ctx, it, offBranch)
 	l.warnUncommitted(ctx, it, uncommitted)
 	l.record(ctx, n, it)
 	l.logTasks(before, it.after)
@@ -248,6 +250,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		Tokens: used.Tokens, CostUSD: used.CostUSD, CostEstimated: it.estimated(), Refused: it.refused,
 		Model: cmp.Or(it.model, it.mainModel(), l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
 		Denied: it.denied.Calls, HookErrors: len(it.hooks), Planned: l.planned(it),
+		OffBranch: it.offBranch,
 	}
 	switch {
 	case len(it.lost) > 0:
@@ -367,32 +370,8 @@ func (o outcome) describe() string {
 	}
 	for _, message := range []string{o.apiError, o.complaint, text, lastLine(o.tail)} {
 		if message = strings.TrimSpace(message); message != "" {
-			return what + ": " + cut(firstLine(message))
+			return what + ": " + brief(message)
 		}
 	}
 	return what
-}
-
-func firstLine(s string) string {
-	first, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
-	return first
-}
-
-// maxReason bounds quoted agent output, in characters.
-const maxReason = 300
-
-func cut(s string) string { return termsafe.Shorten(s, maxReason) }
-
-// lastLine returns the last line of s that is not JSON.
-func lastLine(s string) string { return strings.Join(lastLines(s, 1), "") }
-
-// lastLines returns up to n such lines.
-func lastLines(s string, n int) (last []string) {
-	for _, line := range slices.Backward(strings.Split(s, "\n")) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '{' && len(last) < n {
-			last = append(last, line)
-		}
-	}
-	slices.Reverse(last)
-	return last
 }

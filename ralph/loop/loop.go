@@ -74,6 +74,9 @@ type Options struct {
 	// Restore switches the worktree back to the loop's branch after a run and reports
 	// what it did; nil if the loop must not change the worktree.
 	Restore func(context.Context) (notes []string, err error)
+	// OffBranch records the branches before a run; find then returns the commits that the
+	// run has made elsewhere, and those of named ones that the branch lacks. It may be nil.
+	OffBranch func(context.Context) (find func(ctx context.Context, named []string) ([]string, error), err error)
 	// Refused returns the connections blocked since the previous call, or is nil.
 	// RefusedText is the note about them for the next run (see [agent.RefusedPrompt]).
 	Refused     func(context.Context) denylog.Answer

@@ -150,6 +150,7 @@ func TestPlanRunsExactlyNTimes(t *testing.T) {
 func TestBuildReleasesBetweenTheChecks(t *testing.T) {
 	b := &listBacklog{statuses: []Status{{Open: 1}, {}}, held: []string{"a/1", "b/2"}}
 	tr := newTestLoop(t, agent.Build, say, b)
+	tr.timing.poll = time.Minute // which asks the backlog, too
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)

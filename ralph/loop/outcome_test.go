@@ -31,12 +31,12 @@ func TestTotalsSeparateFailedAndReleasedTasks(t *testing.T) {
 func TestReasonOfAnOpenTaskIsRecorded(t *testing.T) {
 	it := &iteration{released: []string{"a"}, failedByAgent: []string{"b"}}
 	it.after.tasks = map[string]Task{"b": {Reason: "too \x1b[31mhard\nsecond line"}}
-	assert.Equal(t, it.taskReason(), "too hard")
+	assert.Equal(t, it.taskReason(), "too hard…")
 
 	entry := runlog.Iteration{N: 1, Tasks: []string{"b"}, Outcome: outcomeReleased, Reason: it.taskReason()}
-	assert.Assert(t, strings.HasSuffix(line(entry), " | reason: too hard"))
+	assert.Assert(t, strings.HasSuffix(line(entry), " | reason: too hard…"))
 
 	it.reopened = []string{"c"}
 	it.after.tasks["c"] = Task{Reason: "check \"false\" failed with exit code 1:\noutput"}
-	assert.Equal(t, it.taskReason(), `check "false" failed with exit code 1`)
+	assert.Equal(t, it.taskReason(), `check "false" failed with exit code 1…`)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
@@ -47,8 +46,7 @@ func (l *loop) countBlocked(it *iteration) {
 	for _, slug := range it.before.newlyBlocked(it.after) {
 		l.blocked++
 		l.failures, l.stalled = 0, 0
-		reason, _, _ := strings.Cut(it.after.tasks[slug].Reason, "\n")
-		l.warnf("task %s is blocked after repeated failures: %s", slug, cut(reason))
+		l.warnf("task %s is blocked after repeated failures: %s", slug, brief(it.after.tasks[slug].Reason))
 		l.hint("reopen it with %q", l.taskCommand("reopen "+termsafe.Strip(slug)))
 	}
 }

@@ -26,6 +26,9 @@ func line(it runlog.Iteration) string {
 	if it.Commit != "" {
 		parts = append(parts, "commit "+short(it.Commit))
 	}
+	if len(it.OffBranch) > 0 {
+		parts = append(parts, offBranchLine(it.OffBranch))
+	}
 	parts = append(parts, took(it.Seconds))
 	if it.Model != "" {
 		parts = append(parts, it.Model)
@@ -55,8 +58,8 @@ func line(it runlog.Iteration) string {
 // taskReason returns why the first task that is open again is not done.
 func (it *iteration) taskReason() string {
 	for _, slug := range slices.Concat(it.reopened, it.released, it.failedByAgent) {
-		if reason := strings.TrimSuffix(firstLine(it.after.tasks[slug].Reason), ":"); reason != "" {
-			return termsafe.Line(cut(reason))
+		if reason := brief(it.after.tasks[slug].Reason); reason != "" {
+			return termsafe.Line(reason)
 		}
 	}
 	return ""
@@ -79,6 +82,9 @@ func (l *loop) summarize() {
 		commit := "-"
 		if it.Commit != "" {
 			commit = short(it.Commit)
+		}
+		if len(it.OffBranch) > 0 {
+			commit = strings.TrimPrefix(commit+", ", "-, ") + offBranchLine(it.OffBranch)
 		}
 		_, _ = fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", it.N, task, it.Outcome, commit, took(it.Seconds), tokensOf(it), strings.TrimPrefix(costOf(it), "cost "))
 	}

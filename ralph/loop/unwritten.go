@@ -32,6 +32,6 @@ func (o *outcome) endWrite(result event.ToolResult) {
 	o.unwritten = ""
 	if result.Failed {
 		file := firstLine(call.Detail)
-		o.unwritten = termsafe.Line(cut(strings.TrimSpace(call.Name+" "+file) + ": " + firstLine(result.Text)))
+		o.unwritten = termsafe.Line(cut(strings.TrimSpace(call.Name+" "+file) + ": " + brief(result.Text)))
 	}
 }

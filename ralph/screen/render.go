@@ -93,8 +93,7 @@ func (s *Screen) Render(events []event.Event) string {
 		case event.Result:
 			b.WriteString(s.state.tools.flush(p) + s.state.tools.freshLine())
 			if e.Failed {
-				reason, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
-				b.WriteString(p.red("✗ "+p.fit(cmp.Or(reason, strings.TrimPrefix(e.Summary, "Done ")), 2)) + "\n")
+				b.WriteString(p.red("✗ "+p.fit(cmp.Or(termsafe.FirstLine(e.Text), strings.TrimPrefix(e.Summary, "Done ")), 2)) + "\n")
 			}
 		}
 	}

@@ -141,7 +141,7 @@ func TestLateToolResults(t *testing.T) {
 	assert.Equal(t, s.Render([]event.Event{event.ToolResult{ID: "a"}}), "")
 	assert.Equal(t, s.Render([]event.Event{event.ToolResult{ID: "b", Failed: true, Text: "exit 2"}}), "✗ Bash make b\n    exit 2\n")
 	assert.Equal(t, s.Render([]event.Event{event.Result{Failed: true, Summary: "Done (error) | cost: $0"}}), "✗ (error) | cost: $0\n")
-	assert.Equal(t, s.Render([]event.Event{event.Result{Failed: true, Summary: "Done (error)", Text: "No credit\nat all"}}), "✗ No credit\n")
+	assert.Equal(t, s.Render([]event.Event{event.Result{Failed: true, Summary: "Done (error)", Text: "No credit\nat all"}}), "✗ No credit…\n")
 }
 
 // Many agents do not end the last line of a message.

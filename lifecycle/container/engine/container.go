@@ -9,8 +9,6 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // Inspect inspects the container of exactly that name. The engine also resolves prefixes
@@ -65,19 +63,6 @@ func awaitRemoval(ctx context.Context, api API, id string) error {
 		}
 		return err
 	}
-}
-
-// RemovePart removes the container of that name, if it belongs to the sandbox. A missing
-// container is not an error.
-func RemovePart(ctx context.Context, api API, name, sandbox string) error {
-	c, found, err := Inspect(ctx, api, name)
-	if err != nil || !found {
-		return err
-	}
-	if l := c.Config.Labels; l[LabelCreatedBy] != CreatedBy || l[LabelSandbox] != sandbox {
-		return lifecycle.Foreign(name, "a container")
-	}
-	return RemoveContainer(ctx, api, c.ID)
 }
 
 // BoundedLog overrides the engine's default log driver, which may not be readable, and

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +10,12 @@ import (
 
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/client"
+
+	"github.com/docker-ralph/docker-ralph/wire/budget"
 )
+
+// maxOutput is the budget of a command's output, in bytes: the agent may have replaced the program.
+const maxOutput = 64 << 20
 
 // Exec runs a command in a container and returns its output. If it fails, the error has
 // the first line of it. stdin may be nil.
@@ -29,8 +33,8 @@ func Exec(ctx context.Context, api API, id, user string, stdin io.Reader, args .
 	if stdin != nil {
 		go func() { _, _ = io.Copy(conn.Conn, stdin) }() // the command reports missing input
 	}
-	var out bytes.Buffer
-	if err := Demultiplex(&out, &out, conn.Reader); err != nil {
+	out := budget.New(maxOutput, "the output of "+args[0])
+	if err := Demultiplex(out, out, conn.Reader); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err() // the error is that of the closed connection
 		}

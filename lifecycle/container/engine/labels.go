@@ -5,7 +5,8 @@ const (
 	LabelPrefix    = "io.github.docker-ralph."
 	LabelCreatedBy = LabelPrefix + "created-by"
 	LabelSandbox   = LabelPrefix + "sandbox"
-	LabelRole      = LabelPrefix + "role" // of everything but sandboxes
+	LabelRole      = LabelPrefix + "role"   // of everything but sandboxes
+	LabelClient    = LabelPrefix + "client" // [scopes.ClientID]; missing for what an earlier version has created
 
 	// CreatedBy is the value of [LabelCreatedBy].
 	CreatedBy = "docker-ralph"
@@ -13,7 +14,11 @@ const (
 	RoleHelper = "helper"
 )
 
-// PartLabels returns the labels of something that belongs to a sandbox.
-func PartLabels(sandbox, role string) map[string]string {
-	return map[string]string{LabelCreatedBy: CreatedBy, LabelSandbox: sandbox, LabelRole: role}
+// PartLabels returns the labels of something that belongs to a sandbox of a client.
+func PartLabels(sandbox, client, role string) map[string]string {
+	l := map[string]string{LabelCreatedBy: CreatedBy, LabelSandbox: sandbox, LabelRole: role}
+	if client != "" { // the sandbox is of an earlier version
+		l[LabelClient] = client
+	}
+	return l
 }

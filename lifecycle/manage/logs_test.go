@@ -1,0 +1,176 @@
+package manage
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+// loopLog writes the log of a loop that has ended.
+func loopLog(t *testing.T, wt gitrepo.Worktree, dispatch, output string, code int) {
+	t.Helper()
+	log, err := runlog.Create(wt.Root, runlog.Loop{
+		Mode: "build", Repo: wt.Scope.Repo, Branch: wt.Scope.Branch, Dispatch: dispatch, Started: time.Now(),
+	})
+	assert.NilError(t, err)
+	_, err = log.Output(0).Write([]byte(output))
+	assert.NilError(t, err)
+	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "complete", ExitCode: code}))
+}
+
+// A loop has begun, but its log is not there yet, only an earlier one.
+func TestLogOfARunningLoopIsAwaited(t *testing.T) {
+	type result struct {
+		code int
+		err  error
+	}
+	begin := func(t *testing.T) (host.Host, gitrepo.Worktree, *host.HeldRecord) {
+		h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+		wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "r", Branch: "main"}}
+		loopLog(t, wt, "earlier", "from before\n", 0)
+		record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Scope: wt.Scope, Root: wt.Root, Sandbox: "ralph-a"})
+		assert.NilError(t, err)
+		return h, wt, record
+	}
+	t.Run("logs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, wt, record := begin(t)
+			var out bytes.Buffer
+			ended := make(chan result, 1)
+			go func() {
+				code, err := LogOptions{Follow: true}.show(t.Context(), h, wt, "ralph-a", &out)
+				ended <- result{code, err}
+			}()
+			synctest.Wait()
+			assert.Equal(t, len(ended), 0, out.String())
+			loopLog(t, wt, "x", "hello\n", 3)
+			record.Done(nil)
+			assert.Equal(t, <-ended, result{3, nil})
+			assert.Equal(t, out.String(), "hello\n")
+		})
+	})
+	t.Run("attach", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, wt, record := begin(t)
+			assert.NilError(t, record.Detach(""))
+			n, err := detached(t.Context(), h, "ralph-a", wt)
+			assert.NilError(t, err)
+			opened := make(chan error, 1)
+			var from output
+			go func() {
+				var err error
+				from, err = outputOf(t.Context(), newFollower(h, "ralph-a", wt.Root, n.ID), n)
+				opened <- err
+			}()
+			synctest.Wait()
+			assert.Equal(t, len(opened), 0)
+			loopLog(t, wt, "x", "hello\n", 0)
+			assert.NilError(t, <-opened)
+			defer from.Close()
+			record.Done(nil)
+			var out bytes.Buffer
+			assert.NilError(t, from.Copy(&out))
+			assert.Equal(t, out.String(), "hello\n")
+		})
+	})
+	t.Run("no log", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			h, wt, record := begin(t)
+			ended := make(chan error, 1)
+			go func() {
+				_, err := LogOptions{Follow: true}.show(t.Context(), h, wt, "ralph-a", &bytes.Buffer{})
+				ended <- err
+			}()
+			synctest.Wait()
+			assert.NilError(t, h.SaveEnd("ralph-a", host.End{ID: "x", ExitCode: 1}))
+			record.Done(nil)
+			assert.ErrorContains(t, <-ended, `"ralph build" has ended without a log`)
+		})
+	})
+}
+
+// Without a running loop, the engine has nothing to add to the log of a loop that has ended.
+func TestCompleteLogs(t *testing.T) {
+	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "r", Branch: "main"}}
+	complete := func(opts LogOptions) bool { return opts.complete(h, wt, "ralph-a") }
+	assert.Check(t, !complete(LogOptions{}), "no log")
+	loopLog(t, wt, "earlier", "from before\n", 0)
+	assert.Check(t, complete(LogOptions{}))
+	assert.Check(t, !complete(LogOptions{Follow: true}))
+
+	record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"bash"}, Scope: wt.Scope, Root: wt.Root, Sandbox: "ralph-a"})
+	assert.NilError(t, err)
+	assert.Check(t, !complete(LogOptions{}), "a shell can have run a loop")
+	log, err := runlog.Find(wt.Root, runlog.Any)
+	assert.NilError(t, err)
+	defer log.Close()
+	assert.Check(t, complete(LogOptions{Loop: log.Loop.ID}))
+	record.Done(nil)
+
+	_, err = runlog.Create(wt.Root, runlog.Loop{Mode: "build", Repo: "r", Branch: "main", Started: time.Now().Add(time.Hour)})
+	assert.NilError(t, err)
+	assert.Check(t, !complete(LogOptions{}), "still running")
+	_, err = LogOptions{}.open(t.Context(), h, gitrepo.Worktree{Root: t.TempDir()}, "ralph-a")
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// A rebase detaches HEAD. The loop that the user asks for is that of the branch with a sandbox.
+func TestLogsOnADetachedHead(t *testing.T) {
+	h, _ := treeHost(t)
+	var out bytes.Buffer
+	h.Stdout = &out
+	wt, err := gitrepo.Detect(t.Context(), h.Dir, h.Getenv)
+	assert.NilError(t, err)
+	loopLog(t, wt, "x", "hello\n", 0)
+	gitTree(t, h.Dir, "checkout", "-q", "--detach")
+	_, err = Logs(t.Context(), h, LogOptions{})
+	assert.ErrorIs(t, err, gitrepo.ErrDetached)
+
+	assert.NilError(t, h.SaveOwner("ralph-a", host.OwnerOf(wt)))
+	other := wt
+	other.Root = t.TempDir()
+	assert.NilError(t, h.SaveOwner("ralph-b", host.OwnerOf(other)))
+	_, err = Logs(t.Context(), h, LogOptions{})
+	assert.NilError(t, err)
+	assert.Equal(t, out.String(), "hello\n")
+
+	wt.Scope.Branch = "topic"
+	assert.NilError(t, h.SaveOwner("ralph-c", host.OwnerOf(wt)))
+	_, err = Logs(t.Context(), h, LogOptions{})
+	assert.Check(t, is.ErrorContains(err, "several branches have had sandboxes in "+wt.Root+": main, topic"))
+	_, err = located(t.Context(), h, nil)
+	assert.Check(t, is.ErrorContains(err, "detached HEAD state, and several branches"))
+}
+
+func TestRenamedBranchNamesItsClone(t *testing.T) {
+	h, stderr := treeHost(t)
+	gitTree(t, h.Dir, "branch", "-m", "topic")
+	wt, err := gitrepo.Detect(t.Context(), h.Dir, h.Getenv)
+	assert.NilError(t, err)
+	for name, was := range map[string]string{"ralph-main": "main", "ralph-topic": "topic", "ralph-other": "other"} {
+		assert.NilError(t, h.SaveOwner(name, host.Owner{Scope: gitrepo.Scope{Repo: wt.Scope.Repo, Branch: was}, Root: wt.Root}))
+		state := scopes.Path(h.StateDir, name, "git", "state.json")
+		assert.NilError(t, os.MkdirAll(filepath.Dir(state), 0o700))
+		assert.NilError(t, os.WriteFile(state, []byte(`{"clone":true}`), 0o600))
+	}
+	reportRenamed(h, wt)
+	assert.Equal(t, stderr.String(), "Warning: the clone ralph-main is of acme/shop, branch main, which is acme/shop, branch topic, now\n"+
+		"Hint: see its loop with \"docker ralph logs ralph-main\", or remove it with \"docker ralph clean ralph-main\"\n")
+	assert.NilError(t, os.Remove(scopes.Path(h.StateDir, "ralph-main", "git", "state.json")))
+	stderr.Reset()
+	reportRenamed(h, wt)
+	assert.Equal(t, stderr.String(), "")
+}
