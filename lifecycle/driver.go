@@ -236,6 +236,14 @@ type Driver interface {
 	ListCommand() string
 }
 
+// Relayer is a driver that connects "ralph _session".
+type Relayer interface {
+	// Relay runs "ralph _session ID" in a running sandbox that is prepared, and returns its output and input. Close ends it.
+	Relay(ctx context.Context, sb Sandbox, id string) (io.ReadWriteCloser, error)
+	// RelaysPeers reports whether the relay says of each connection who is at the other end.
+	RelaysPeers() bool
+}
+
 // Dispatch is a process that runs in a sandbox.
 type Dispatch struct {
 	ID      string   // [Process.ID]

@@ -38,6 +38,12 @@ const (
 	BranchEnv = "RALPH_BRANCH"
 	// SubdirEnv is the subdirectory of the worktree in which a command runs, if the clone has it.
 	SubdirEnv = "RALPH_SUBDIR"
+	// SessionEnv is the ID of the session that joins a command with its process on the host, and
+	// SessionTokenEnv what marks the requests of a loop in a microVM.
+	SessionEnv      = "RALPH_SESSION"
+	SessionTokenEnv = "RALPH_SESSION_TOKEN"
+	// SessionDir is where a container has the sockets of its sessions.
+	SessionDir = "/run/ralph"
 	// LostEnv is the reason of a restart, for a loop that continues the log of one
 	// that died with its sandbox. Both have the same dispatch.
 	LostEnv = "RALPH_LOST"

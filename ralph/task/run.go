@@ -32,7 +32,26 @@ type IO struct {
 	Getenv         func(string) string
 	// Hints says that "docker ralph" was called, and can be advised.
 	Hints bool
+	// Store is the backlog; nil to open that of the current directory. It is not closed.
+	Store *backlog.Store
+	// Access is who runs the command.
+	Access Access
+	// Agent is the agent that runs it, with AccessAgent, and Command that of its session.
+	Agent, Command string
+	// Specs are the files below specs/, and SetAside the refs of changes that were set aside, by task; nil to read them.
+	Specs    []string
+	SetAside map[string][]string
 }
+
+// Access is what a command may change.
+type Access int
+
+const (
+	// AccessUser may change everything.
+	AccessUser Access = iota
+	// AccessAgent may claim and create tasks, and change those that it holds.
+	AccessAgent
+)
 
 // session is a running command.
 type session struct {
