@@ -115,9 +115,6 @@ type Spec struct {
 	// Git returns, when the sandbox is created, what replaces the git directory of
 	// the worktree; nil to mount that.
 	Git func(ctx context.Context) (*gitsync.Layout, error)
-	// Offline means that the command does not use the network: a driver need not start
-	// the first proxy of the sandbox. It is not part of [Spec.Hash].
-	Offline bool
 }
 
 // Egress is the network access of a sandbox. The zero value is the engine's

@@ -33,20 +33,14 @@ type Git struct {
 // liveWarning is printed once per sandbox.
 const liveWarning = "Warning: the agent works on your files and your git directory: hooks, git configuration and build files that it leaves there run when you use them"
 
-// Check rejects repositories that cannot be cloned and, for an agent,
-// unfinished operations of git. It needs no engine.
-func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string) error {
+// Check rejects repositories that cannot be cloned, and unfinished operations of git. It needs no
+// engine.
+func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) error {
 	repo, err := gitsync.Open(wt, name, h.StateDir)
 	if err != nil {
 		return err
 	}
-	switch {
-	case command != host.TaskCommand:
-		return repo.Check(ctx)
-	case h.CreatedBy(name) == "":
-		return repo.CheckKind(ctx)
-	}
-	return nil
+	return repo.Check(ctx)
 }
 
 // Brings is what a clone gets of the worktree besides commits.

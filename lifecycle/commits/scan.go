@@ -35,8 +35,8 @@ type Scan struct {
 
 // Worktree scans the worktree for secrets before an agent sees it. Without a scan the command
 // fails, unless the mode is [CredScanWarn].
-func (i *Scan) Worktree(ctx context.Context, command string) error {
-	if i.Mode == "" || command == host.TaskCommand {
+func (i *Scan) Worktree(ctx context.Context) error {
+	if i.Mode == "" {
 		return nil
 	}
 	i.Host.Report("Scanning the worktree for secrets")

@@ -53,6 +53,13 @@ func attachTo(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string
 		return 0, err
 	}
 	defer output.Close()
+	if !n.Live {
+		hangUp, err := f.serve(ctx, wt, n)
+		if err != nil {
+			return 0, err
+		}
+		defer hangUp()
+	}
 	return attach(ctx, h, f, n, output)
 }
 

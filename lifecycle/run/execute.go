@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,15 +40,20 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	if err := recordEngine(ctx, h.Host, r); err != nil {
 		return Result{Err: err}
 	}
+	open, err := openSessions(ctx, h.Host, r.Driver, r.wt)
+	if err != nil {
+		return Result{Err: err}
+	}
+	defer open.close()
 	ensurer := ensurer(h.Host, r.Target, r.use)
 	p := lifecycle.Process{
 		ID:      h.id,
-		Lasting: command != host.TaskCommand,
+		Lasting: true,
 		Args:    r.args(),
 		AnyCode: r.opts.AnyCode,
 		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
 	}
-	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
+	env := slices.Concat(r.env, r.cloud, sessionEnv(h.id, h.token))
 	if ready.Clone { // which may lack the subdirectory
 		p.Dir = filepath.ToSlash(ready.Root)
 		env = append(env, wire.SubdirEnv+"="+r.wt.Prefix)
@@ -67,7 +71,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	var lost error // of the latest command that was started
 	for {
 		tried := &attempted{}
-		res := h.attempt(ctx, rec, r, ready, ensurer, recreate, p, tried)
+		res := h.attempt(ctx, rec, open, r, ready, ensurer, recreate, p, tried)
 		if res.Sandbox.Name != "" {
 			start.answered, recreate = true, false
 		}
@@ -100,7 +104,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 
 // attempt ensures the sandbox and runs the process. A sandbox without ralph is prepared once
 // more.
-func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
+func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
 	command, running := r.opts.Command, ctx
 	ctx, stopWatch := watchConnection(ctx, r.Driver, spec.Name, sendTimeout)
 	defer stopWatch()
@@ -112,13 +116,13 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		r.notify.Repaired(rec.cause)
 	}
 	rec.began = time.Now()
-	h.ReportOrphans(ctx, r.Driver, sb)
-	if err := restrict(ctx, r.Choice, sb, spec, command); err != nil {
+	left := h.ReportOrphans(ctx, r.Driver, sb)
+	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
-	defer h.watchBlocked(ctx, r, sb, command)()
+	defer h.watchBlocked(ctx, r, sb)()
 	exec := func() (int, error) {
-		config, err := stageConfig(ctx, h.Host, r, sb, r.files, command)
+		config, err := stageConfig(ctx, h.Host, r, sb, r.files)
 		if err != nil {
 			return 0, err
 		}
@@ -143,12 +147,16 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 			return 0, err
 		}
 		defer stop()
+		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()})
+		if err != nil {
+			return 0, err
+		}
+		defer hangUp()
+		defer open.serveLeft(ctx, sb, left)()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
 		code, err := execSynced(ctx, h.Host, r, sb, p.ID, rec.cause != "", func() (int, error) {
-			return h.execKept(ctx, r, rec, sb, p.ID, func() (int, error) {
-				stopWatch()
-				return h.exec(running, r, rec, sb, routed, tried)
-			})
+			stopWatch()
+			return h.exec(running, r, rec, sb, routed, tried)
 		})
 		warnUnsigned(h.Host, r, err)
 		return code, err
@@ -168,28 +176,15 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 	return Result{Code: code, Sandbox: sb, Err: givenUp(ctx, err)}
 }
 
-// shareAgents takes the lock of commands that start agents, and pushes to the sandbox and sets it up
-// under it, for such a command.
+// shareAgents takes the lock of commands in the sandbox, and pushes to the sandbox and sets it up
+// under it.
 func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox) (leave func(), err error) {
-	if r.opts.Command == host.TaskCommand {
-		return func() {}, nil
-	}
 	return h.ShareAgents(ctx, sb.Name, func(alone bool) error {
 		if err := r.git.Push(ctx, sb, r.opts.Command, alone); err != nil {
 			return err
 		}
 		return h.setUp(ctx, r, sb, alone)
 	})
-}
-
-// execKept runs a command and copies its backlog.
-func (h session) execKept(ctx context.Context, r Ready, rec *resumer, sb lifecycle.Sandbox, id string, exec func() (int, error)) (int, error) {
-	keep, err := r.keepBacklog(ctx, h.Host, sb, id, rec.cause != "")
-	if err != nil {
-		return 0, err
-	}
-	code, err := exec()
-	return code, cmp.Or(err, keep(code))
 }
 
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
@@ -199,16 +194,6 @@ func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox,
 	}
 	if r.git == nil {
 		return exec()
-	}
-	if r.opts.Command == host.TaskCommand {
-		if err := r.git.FetchInterrupted(ctx, sb); err != nil {
-			return 0, err
-		}
-		code, err := exec()
-		if err == nil && code != 0 {
-			r.git.RepairAfter(ctx, sb)
-		}
-		return code, err
 	}
 	loop := ""
 	if host.IsLoop(r.opts.Command) {

@@ -13,7 +13,7 @@ import (
 
 // Transcribed returns the commands whose output the host records. Loops record theirs
 // themselves.
-func Transcribed() []string { return []string{"run", "shell", host.TaskCommand} }
+func Transcribed() []string { return []string{host.RunCommand, host.ShellCommand} }
 
 // transcribe records the output of a process until end is called.
 func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end func()) {

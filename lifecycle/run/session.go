@@ -1,0 +1,144 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	relay "github.com/docker-ralph/docker-ralph/lifecycle/session"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	door "github.com/docker-ralph/docker-ralph/ralph/session"
+	"github.com/docker-ralph/docker-ralph/wire"
+)
+
+// sessions answer what commands in the sandboxes of a worktree ask about its backlog.
+type sessions struct {
+	host   host.Host
+	driver lifecycle.Driver
+	name   string // of the worktree's sandbox
+	store  *backlog.Store
+}
+
+func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree) (sessions, error) {
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return sessions{}, err
+	}
+	store, err := backlogs.Open(ctx, h, wt)
+	return sessions{host: h, driver: driver, name: name, store: store}, err
+}
+
+func (s sessions) close() {
+	if err := s.store.Close(); err != nil {
+		s.host.Warn(err)
+	}
+}
+
+// newToken returns the token of a session; empty for a driver whose connections say whose they are.
+func newToken(driver lifecycle.Driver) string {
+	if d, ok := driver.(lifecycle.Relayer); ok && !d.RelaysPeers() {
+		return rand.Text()
+	}
+	return ""
+}
+
+// sessionEnv is the environment by which a command finds its session.
+func sessionEnv(id, token string) []string {
+	env := []string{wire.SessionEnv + "=" + id}
+	if token != "" {
+		env = append(env, wire.SessionTokenEnv+"="+token)
+	}
+	return env
+}
+
+// serve answers the requests of a command until stop is called. The context is for the start only: a
+// command that is interrupted finishes its run.
+func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record) (stop func(), err error) {
+	relayer, ok := s.driver.(lifecycle.Relayer)
+	if !ok {
+		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
+	}
+	command, _ := host.LoopCommand(n.Command)
+	handler := door.NewDoor(door.DoorOptions{
+		Store: s.store, Session: n.ID, Command: command, Token: n.Token,
+		Alive: func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
+	})
+	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	started := context.AfterFunc(ctx, cancel)
+	served, err := relay.Serve(lasting, relayer, sb, n.ID, handler, s.host.Report)
+	if err == nil && !started() {
+		served.Close()
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return func() {
+		served.Close()
+		cancel()
+	}, nil
+}
+
+// serveLeft answers the requests of commands whose processes on this machine have died, until stop is
+// called.
+func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record) (stop func()) {
+	var stops []func()
+	for _, n := range left {
+		stop, err := s.serve(ctx, sb, n)
+		if err != nil {
+			s.host.Warn(fmt.Errorf("connecting %q in the sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))
+			continue
+		}
+		stops = append(stops, stop)
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// ServeLeft answers the requests of a command whose process on this machine has died, until stop is called.
+func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
+	s, err := openSessions(ctx, h, driver, wt)
+	if err != nil {
+		return nil, err
+	}
+	hangUp := s.serveLeft(ctx, sb, []host.Record{n})
+	return func() {
+		hangUp()
+		s.close()
+	}, nil
+}
+
+// alive reports whether the command of a session runs: a process on this machine waits for it, or it is still in
+// its sandbox. Without an answer it is assumed to.
+func (s sessions) alive(ctx context.Context, sb lifecycle.Sandbox, id string) bool {
+	records, err := s.host.RecordsOf(s.name)
+	if err != nil {
+		return true
+	}
+	at := sb.Name
+	for _, n := range records {
+		if n.ID == id && n.Live {
+			return true
+		} else if n.ID == id {
+			at = n.Sandbox
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
+	if at != sb.Name {
+		if sb, err = s.driver.Lookup(ctx, at); err != nil {
+			return true
+		}
+	}
+	running, err := Runs(ctx, s.driver, sb, id)
+	return err != nil || running
+}
