@@ -3,6 +3,7 @@ package backlog
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,16 @@ func TestHostDatabasesAreLimited(t *testing.T) {
 	assert.Equal(t, pages*pageSize, maxDatabase)
 	_, err := os.Stat(filepath.Join(filepath.Dir(path), ".gitignore"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestFullHostDatabase(t *testing.T) {
+	s, err := open(t.Context(), hostPath(t), testScope(), defaultBackoff(), 20)
+	assert.NilError(t, err)
+	defer func() { assert.NilError(t, s.Close()) }()
+	err = s.Create(t.Context(), NewTask{Slug: "a", Title: strings.Repeat("x", 30*pageSize)})
+	assert.ErrorIs(t, err, ErrTooLarge)
+	assert.Error(t, err, "task database "+s.path+" has reached its size limit")
+	add(t, s, "b")
 }
 
 func TestImport(t *testing.T) {

@@ -204,7 +204,7 @@ func TestLockTimeoutIsReported(t *testing.T) {
 	defer kill()
 	s, err := open(t.Context(), path, testScope(), backoff{
 		busyTimeout: 10 * time.Millisecond, timeout: 50 * time.Millisecond, pause: time.Millisecond,
-	})
+	}, 0)
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()
 	_, err = s.Claim(t.Context(), ClaimOptions{Agent: "me"})
@@ -219,7 +219,7 @@ func TestTransactionIsRetriedWhileLocked(t *testing.T) {
 	attempts := 0
 	s, err := open(t.Context(), path, testScope(), backoff{
 		busyTimeout: time.Millisecond, timeout: time.Minute, pause: time.Millisecond,
-	})
+	}, 0)
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()
 	err = s.wait.retry(t.Context(), func() error {
