@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -317,11 +315,9 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 // removeDiscarded removes what a sandbox leaves behind if its commits are discarded.
 func removeDiscarded(ctx context.Context, h host.Host, l host.Located) error {
 	if l.Backend.Kind == config.DriverContainer && l.Sandbox.Private {
-		if err := h.ContainerDriver(l.Backend.API).RemoveGit(ctx, l.Sandbox.Name); err != nil {
-			return err
-		}
+		return h.ContainerDriver(l.Backend.API).RemoveGit(ctx, l.Sandbox.Name)
 	}
-	return backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}.Reclaim(ctx)
+	return nil
 }
 
 // forgetSandbox forgets a sandbox on an engine that cannot be reached, if its commits may be lost.
@@ -330,9 +326,6 @@ func forgetSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 	if !discard {
 		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unusable),
 			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+name)
-	}
-	if err := (backlogs.Backlog{Host: h, Sandbox: name}).Reclaim(ctx); err != nil {
-		return err
 	}
 	if err := h.ForgetSandbox(l.Sandbox); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
@@ -90,18 +91,7 @@ func Status(ctx context.Context, h host.Host, worktree *host.Worktree, fetch boo
 
 // located finds the sandbox of a worktree, nil for the current one, or an ephemeral one of it that is in use.
 func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.Located, err error) {
-	h, found, err := h.Existing(ctx, worktree)
-	if err == nil && !found {
-		err = hint.Wrap(fmt.Errorf("no worktree %q", worktree.Name), "list them with %q", "docker ralph worktree ls")
-	}
-	if err != nil {
-		return l, err
-	}
-	wt, err := h.LoopWorktree(ctx)
-	if err != nil {
-		return l, err
-	}
-	name, err := h.SandboxName(wt)
+	wt, name, err := existingScope(ctx, h, worktree)
 	if err != nil {
 		return l, err
 	}
@@ -164,8 +154,8 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	}
 	if s.Loop != nil && s.Loop.ID != "" {
 		s.addRuns(ctx, sb)
-		err = errors.Join(err, s.addQuestions(ctx, h, l))
 	}
+	err = errors.Join(err, s.addBacklog(ctx, h, sb))
 	if err != nil && ctx.Err() == nil {
 		h.Warn(err)
 	}
@@ -190,16 +180,18 @@ func syncLogs(ctx context.Context, h host.Host, l host.Located) error {
 	return mirror.Sync(ctx, h, l.Backend.Driver, l.Sandbox)
 }
 
-// addQuestions asks for the questions only if the loop had any: some may have an answer.
-func (s *SandboxStatus) addQuestions(ctx context.Context, h host.Host, l host.Located) error {
-	if s.Loop.Counts == nil || s.Loop.Counts.Question == 0 {
-		return nil
+// addBacklog adds the questions without an answer, and the numbers of tasks.
+func (s *SandboxStatus) addBacklog(ctx context.Context, h host.Host, sb lifecycle.Sandbox) error {
+	store, err := backlogs.ReadOf(ctx, h, sb)
+	if err != nil || store == nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
-	defer cancel()
-	open, err := questionsOf(ctx, h, l)
+	open, err := backlogs.OpenQuestions(ctx, store)
 	s.Questions = append(s.Questions, open...)
-	return err
+	if err == nil && s.Loop != nil {
+		s.Loop.Counts, err = backlogs.Counts(ctx, store)
+	}
+	return errors.Join(err, store.Close())
 }
 
 // addRuns adds what the finished runs of the loop have left: blocked connections, and commits that

@@ -232,14 +232,12 @@ func (s State) Find(key string) (Worktree, Loop, error) {
 	return Worktree{}, Loop{}, ErrNotFound
 }
 
-// Tasks returns the newest copy of the worktree's backlog, and when it was taken.
-func (w Worktree) Tasks(h host.Host) ([]backlogs.Task, time.Time, error) {
-	name, err := h.SandboxName(gitrepo.Worktree{Root: w.Root, Scope: gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}})
-	if w.Sandbox != nil {
-		name, err = w.Sandbox.Name, nil
-	}
+// Tasks returns the tasks of the worktree's backlog; nil without one.
+func (w Worktree) Tasks(ctx context.Context, h host.Host) ([]backlogs.Task, error) {
+	scope := gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}
+	name, err := h.SandboxName(gitrepo.Worktree{Root: w.Root, Scope: scope})
 	if err != nil {
-		return nil, time.Time{}, nil //nolint:nilerr // without a scope there is no backlog
+		return nil, nil //nolint:nilerr // without a scope there is no backlog
 	}
-	return backlogs.Backlog{Host: h, Sandbox: name, Root: w.Root}.Tasks(w.Repo, w.Branch)
+	return backlogs.Tasks(ctx, h, name, scope)
 }

@@ -56,18 +56,36 @@ func (s *Store) Top() string { return filepath.Dir(filepath.Dir(s.path)) }
 // directory is created, with a .gitignore that hides it from git. An
 // incompatible database is an error and is not changed.
 func Open(ctx context.Context, path string, scope Scope) (*Store, error) {
+	if err := prepareDir(path); err != nil {
+		return nil, err
+	}
+	if err := hideFromGit(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
 	return open(ctx, path, scope, defaultBackoff())
 }
 
-func open(ctx context.Context, path string, scope Scope, wait backoff) (*Store, error) {
+const (
+	// maxDatabase bounds the size of a database of the host, in bytes.
+	maxDatabase = 256 << 20
+	// pageSize is SQLite's default.
+	pageSize = 4096
+)
+
+// OpenHost is Open for a database outside of a worktree, which agents fill only through this program. Its size is limited.
+func OpenHost(ctx context.Context, path string, scope Scope) (*Store, error) {
+	if err := prepareDir(path); err != nil {
+		return nil, err
+	}
+	return open(ctx, path, scope, defaultBackoff(), fmt.Sprintf("max_page_count(%d)", maxDatabase/pageSize))
+}
+
+func open(ctx context.Context, path string, scope Scope, wait backoff, pragmas ...string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("locating the task database: %w", err)
 	}
-	if err := prepareDir(path); err != nil {
-		return nil, err
-	}
-	connector, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout))
+	connector, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout, pragmas...))
 	if err != nil {
 		return nil, fmt.Errorf("opening task database %s: %w", path, err)
 	}

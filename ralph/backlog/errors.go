@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -31,6 +32,8 @@ var (
 	// ErrLost is wrapped if the task has been claimed again since the caller
 	// claimed it.
 	ErrLost = errors.New("claimed by another agent")
+	// ErrTooLarge is wrapped if an agent creates a task that is too large, or a database is.
+	ErrTooLarge = errors.New("too large")
 	// ErrDamaged is wrapped if the database is corrupt or incompatible.
 	ErrDamaged = errors.New("database is damaged")
 	// ErrLocked is returned if the database stays locked by other processes.
@@ -48,6 +51,10 @@ func (f *fault) Unwrap() error { return f.kind }
 
 func faultf(kind error, format string, args ...any) error {
 	return &fault{kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+func notActive(slug, status string) error {
+	return faultf(ErrNotActive, "task '%s' is not active (status: %s)", slug, status)
 }
 
 func taskNotFound(slug string) error {
@@ -72,7 +79,7 @@ func (s *Store) damaged(why error) error {
 // unusable returns an error for a database that must be restored.
 func unusable(format string, args ...any) error {
 	return hint.Wrap(faultf(ErrDamaged, format, args...),
-		`restore a copy with "docker ralph task restore", or move it away to start with an empty backlog`)
+		"move it away to start with an empty backlog")
 }
 
 // explain translates errors of SQLite and adds hints.
@@ -90,6 +97,9 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return s.damaged(err)
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 		return hint.Wrap(fmt.Errorf("writing task database %s: %w", s.path, err), "check the owner and mode of the file and its directory")
+	}
+	if info, statErr := os.Stat(s.path); statErr == nil && code == sqlite3.SQLITE_FULL && info.Size() >= maxDatabase {
+		return faultf(ErrTooLarge, "task database %s has reached its limit of %d MiB", s.path, maxDatabase>>20)
 	}
 	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && sysinfo.FullDisk(filepath.Dir(s.path)) != "" {
 		return hint.Wrap(faultf(syscall.ENOSPC, "writing task database %s: no space left on device", s.path), "free some disk space")
