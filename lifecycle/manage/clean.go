@@ -287,7 +287,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 			return hint.Wrap(err, "%s", commits.DiscardHint(l.Sandbox.Name))
 		}
 		h.Report(fmt.Sprintf("Warning: discarded unfetched commits of the sandbox %s: %v", l.Sandbox.Name, err))
-		commits.ReopenUnmerged(ctx, h, l.Backend.Driver, l.Sandbox)
+		commits.ReopenUnmerged(ctx, h, l.Sandbox)
 		if err := commits.ReleaseClone(ctx, h, l); err != nil {
 			h.Warn(err)
 		}

@@ -274,9 +274,6 @@ func (r *receiver) hello(follow bool) wiremirror.Hello {
 	for path := range r.diverged {
 		delete(files, path)
 	}
-	if _, has := files[backlogFile]; !has && r.record.Backlog != nil { // it was taken
-		files[backlogFile] = *r.record.Backlog
-	}
 	h := wiremirror.Hello{Follow: follow, Files: files}
 	for loop := range r.record.Loops {
 		h.Loops = append(h.Loops, loop)
@@ -301,9 +298,6 @@ func (r *receiver) read(in *bufio.Reader, synced func(request uint64)) error {
 			return err
 		}
 		delete(r.diverged, h.Path)
-		if h.Path == backlogFile && h.Last {
-			r.record.Backlog = &wiremirror.Stat{Size: h.Offset + int64(h.Size), ModTime: h.ModTime}
-		}
 		if h.Kind == wiremirror.Synced {
 			r.save()
 			synced(h.Pass)

@@ -148,7 +148,6 @@ func TestLogsAreReadInTheWorktree(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, l.Append(runlog.Iteration{N: 1, Outcome: "done"}))
 	assert.NilError(t, l.Finish(runlog.LoopEnd{Stop: "complete", Summary: "1 task"}))
-	assert.NilError(t, runlog.SaveBacklog(f.box.clone, "D", map[string]int{"x": 1}))
 	f.sync()
 	assert.Assert(t, f.same(l))
 	recent := runlog.Recent(f.sb.Root, 5, runlog.Any)
@@ -156,15 +155,10 @@ func TestLogsAreReadInTheWorktree(t *testing.T) {
 	assert.Equal(t, recent[0].Summary, "1 task")
 	assert.Equal(t, runlog.Runs(f.sb.Root), runlog.Runs(f.box.clone))
 
-	content, err := runlog.TakeBacklog(f.sb.Root, "D", 100)
-	assert.NilError(t, err)
-	assert.Equal(t, string(content), `{"x":1}`)
 	_, before := f.box.counts()
 	f.sync()
 	_, after := f.box.counts()
 	assert.Assert(t, after-before < 100, "%d bytes were sent again", after-before)
-	_, err = runlog.TakeBacklog(f.sb.Root, "D", 100)
-	assert.ErrorIs(t, err, os.ErrNotExist, "it was taken before")
 
 	live := lifecycle.Sandbox{Name: "box", Root: f.sb.Root}
 	assert.NilError(t, Sync(t.Context(), f.host, nil, live))

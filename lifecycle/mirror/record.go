@@ -11,11 +11,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/scopes"
-	wiremirror "github.com/docker-ralph/docker-ralph/wire/mirror"
 )
-
-// backlogFile is the copy of the backlog that the host takes out of the logs.
-const backlogFile = "backlog.json"
 
 // record is what a worktree has of a sandbox's logs.
 type record struct {
@@ -23,8 +19,6 @@ type record struct {
 	Sandbox string `json:"sandbox"`
 	// Loops are those that were copied.
 	Loops map[string]bool `json:"loops,omitempty"`
-	// Backlog is the last copied backlog.
-	Backlog *wiremirror.Stat `json:"backlog,omitempty"`
 }
 
 func (r record) clone() record {
@@ -33,8 +27,7 @@ func (r record) clone() record {
 }
 
 func (r record) equal(other record) bool {
-	return r.Sandbox == other.Sandbox && maps.Equal(r.Loops, other.Loops) &&
-		(r.Backlog == nil) == (other.Backlog == nil) && (r.Backlog == nil || *r.Backlog == *other.Backlog)
+	return r.Sandbox == other.Sandbox && maps.Equal(r.Loops, other.Loops)
 }
 
 var copied = scopes.Section[record]("mirror")

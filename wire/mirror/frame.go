@@ -82,9 +82,8 @@ var (
 )
 
 const (
-	loopFile    = "loop.json"
-	nowFile     = "now.json"
-	backlogFile = "backlog.json"
+	loopFile = "loop.json"
+	nowFile  = "now.json"
 )
 
 // validLoop reports whether name can be a loop's, and is no transcript's.
@@ -97,11 +96,10 @@ func validFile(name string) bool {
 	return (name == loopFile || name == nowFile || fileName().MatchString(name)) && filepath.IsLocal(name)
 }
 
-// validPath reports whether path is that of a file that is mirrored: one of a loop, or the
-// copy of the backlog.
+// validPath reports whether path is that of a file that is mirrored: one of a loop.
 func validPath(path string) bool {
 	loop, file, nested := strings.Cut(path, "/")
-	return path == backlogFile || nested && validLoop(loop) && validFile(file)
+	return nested && validLoop(loop) && validFile(file)
 }
 
 // appendable reports whether a file only grows. The others are replaced atomically.
@@ -109,7 +107,7 @@ func appendable(path string) bool { return !strings.HasSuffix(path, ".json") }
 
 // limitOf bounds the size of a file.
 func limitOf(path string) int64 {
-	if appendable(path) || path == backlogFile {
+	if appendable(path) {
 		return maxFile
 	}
 	return maxState

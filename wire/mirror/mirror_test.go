@@ -93,10 +93,9 @@ func TestOnlyChangesAreSent(t *testing.T) {
 	from.write(loop+"/loop.json", "{}")
 	from.write(loop+"/1.log", "one\n")
 	from.write(loop+"/iterations.jsonl", "")
-	from.write("backlog.json", "copy")
 	from.write(loop+"/big.jsonl", strings.Repeat("x", MaxPayload*2+5))
 	assert.Assert(t, len(to.sync(from)) > 5)
-	for _, name := range []string{loop + "/loop.json", loop + "/1.log", loop + "/iterations.jsonl", loop + "/big.jsonl", "backlog.json"} {
+	for _, name := range []string{loop + "/loop.json", loop + "/1.log", loop + "/iterations.jsonl", loop + "/big.jsonl"} {
 		assert.Equal(t, to.read(name), from.read(name), name)
 		a, err := os.Stat(from.path(name))
 		assert.NilError(t, err)
@@ -321,7 +320,6 @@ func FuzzFrames(f *testing.F) {
 	for _, h := range []Header{
 		{Kind: Data, Path: loop + "/1.log", Last: true},
 		{Kind: Data, Path: loop + "/loop.json", Replace: true, Last: true},
-		{Kind: Data, Path: "backlog.json", Replace: true},
 		{Kind: Removed, Path: loop},
 		{Kind: Synced, Pass: 3},
 	} {

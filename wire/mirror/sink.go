@@ -74,9 +74,6 @@ func (s *Sink) read() {
 		}
 		_ = dir.Close()
 	}
-	if info, err := s.logs.Lstat(backlogFile); err == nil && info.Mode().IsRegular() {
-		s.set(backlogFile, Stat{info.Size(), info.ModTime().UnixNano()})
-	}
 }
 
 func (s *Sink) set(name string, stat Stat) {

@@ -101,11 +101,8 @@ func (s *Source) pass(quick bool) error {
 			return err
 		}
 	}
-	if s.Newest > 0 {
+	if s.Newest > 0 || quick {
 		return nil
-	}
-	if err := s.sendBacklog(logs); err != nil || quick {
-		return err
 	}
 	return s.reportRemoved(all)
 }
@@ -221,18 +218,6 @@ func (c *change) read(dir *os.Root) bool {
 	}
 	c.content, err = io.ReadAll(io.LimitReader(f, limitOf(c.path)))
 	return err == nil
-}
-
-func (s *Source) sendBacklog(logs *os.Root) error {
-	info, err := logs.Lstat(backlogFile)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil //nolint:nilerr // there is none
-	}
-	c := change{path: backlogFile, info: info}
-	if s.unchanged(c) || !c.read(logs) {
-		return nil
-	}
-	return s.send(logs, c)
 }
 
 // send sends one file.

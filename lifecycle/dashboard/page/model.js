@@ -93,15 +93,10 @@ function changeTask(m, e) {
   if (change && last) m.left.push({time: e.time, left: Math.max(0, last.left + change)});
 }
 
-// board returns all tasks: those of the copy of the backlog, changed by later events.
+// board returns all tasks: those of the backlog, or of an older loop those in its events.
 export function board(m, backlog) {
-  const tasks = new Map((backlog?.tasks ?? []).map((t) => [t.id, t]));
-  for (const t of m.tasks.values()) {
-    const copied = tasks.get(t.id);
-    if (!copied || !t.time || new Date(t.time) >= new Date(backlog.taken) || !t.status) tasks.set(t.id, {...copied, ...t, title: t.title || copied?.title});
-    else tasks.set(t.id, {...t, ...copied});
-  }
-  return [...tasks.values()].filter((t) => t.status !== 'deleted');
+  const tasks = backlog?.tasks?.map((t) => ({...m.tasks.get(t.id), ...t})) ?? [...m.tasks.values()];
+  return tasks.filter((t) => t.status !== 'deleted');
 }
 
 // totals sums up all runs.
