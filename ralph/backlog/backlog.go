@@ -47,6 +47,8 @@ type Store struct {
 	scope Scope
 	wait  backoff
 	fence fence
+	// limited reports whether the size of the database is.
+	limited bool
 }
 
 // Top returns the root of the worktree of the database.
@@ -62,7 +64,7 @@ func Open(ctx context.Context, path string, scope Scope) (*Store, error) {
 	if err := hideFromGit(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	return open(ctx, path, scope, defaultBackoff())
+	return open(ctx, path, scope, defaultBackoff(), 0)
 }
 
 const (
@@ -77,21 +79,22 @@ func OpenHost(ctx context.Context, path string, scope Scope) (*Store, error) {
 	if err := prepareDir(path); err != nil {
 		return nil, err
 	}
-	return open(ctx, path, scope, defaultBackoff(), fmt.Sprintf("max_page_count(%d)", maxDatabase/pageSize))
+	return open(ctx, path, scope, defaultBackoff(), maxDatabase/pageSize)
 }
 
-func open(ctx context.Context, path string, scope Scope, wait backoff, pragmas ...string) (*Store, error) {
+// open opens a database, which has at most maxPages unless that is 0.
+func open(ctx context.Context, path string, scope Scope, wait backoff, maxPages int) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("locating the task database: %w", err)
 	}
-	connector, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout, pragmas...))
+	connector, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout, maxPages))
 	if err != nil {
 		return nil, fmt.Errorf("opening task database %s: %w", path, err)
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1) // several would wait for each other's locks
-	s := &Store{db: db, path: path, scope: scope, wait: wait}
+	s := &Store{db: db, path: path, scope: scope, wait: wait, limited: maxPages > 0}
 	err = s.prepareSchema(ctx)
 	if err == nil {
 		err = s.migrateScope(ctx)

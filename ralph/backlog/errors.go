@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"syscall"
 
@@ -76,7 +75,7 @@ func (s *Store) damaged(why error) error {
 	return unusable("task database %s is damaged: %s", s.path, why)
 }
 
-// unusable returns an error for a database that must be restored.
+// unusable returns an error for a database that cannot be used.
 func unusable(format string, args ...any) error {
 	return hint.Wrap(faultf(ErrDamaged, format, args...),
 		"move it away to start with an empty backlog")
@@ -98,10 +97,11 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 		return hint.Wrap(fmt.Errorf("writing task database %s: %w", s.path, err), "check the owner and mode of the file and its directory")
 	}
-	if info, statErr := os.Stat(s.path); statErr == nil && code == sqlite3.SQLITE_FULL && info.Size() >= maxDatabase {
-		return faultf(ErrTooLarge, "task database %s has reached its limit of %d MiB", s.path, maxDatabase>>20)
+	full := sysinfo.FullDisk(filepath.Dir(s.path)) != ""
+	if code == sqlite3.SQLITE_FULL && s.limited && !full {
+		return faultf(ErrTooLarge, "task database %s has reached its size limit", s.path)
 	}
-	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && sysinfo.FullDisk(filepath.Dir(s.path)) != "" {
+	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && full {
 		return hint.Wrap(faultf(syscall.ENOSPC, "writing task database %s: no space left on device", s.path), "free some disk space")
 	}
 	return fmt.Errorf("using task database %s: %w", s.path, err)

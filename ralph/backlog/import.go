@@ -30,7 +30,10 @@ func importDatabase(ctx context.Context, from, path string, scope Scope) (tasks 
 	if info.Size() > maxDatabase {
 		return 0, faultf(ErrTooLarge, "database is larger than %d MiB", maxDatabase>>20)
 	}
-	source, err := Open(ctx, from, scope)
+	if err := prepareDir(from); err != nil {
+		return 0, err
+	}
+	source, err := open(ctx, from, scope, defaultBackoff(), 0) // without a .gitignore of ours
 	if err != nil {
 		return 0, err
 	}

@@ -100,11 +100,15 @@ func requiredColumns() map[string][]string {
 //
 // With synchronous=normal in WAL mode a killed process loses nothing; a power
 // failure can lose the last commits but not corrupt the database.
-func dataSource(path string, busyTimeout time.Duration, pragmas ...string) string {
+func dataSource(path string, busyTimeout time.Duration, maxPages int) string {
+	pragmas := []string{"trusted_schema(0)"}
+	if maxPages > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", maxPages))
+	}
 	params := url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
 		"_foreign_keys": {"on"},
-		"_pragma":       append([]string{"trusted_schema(0)"}, pragmas...),
+		"_pragma":       pragmas,
 		"_txlock":       {"immediate"},
 		"_defensive":    {"1"},
 		"_dqs":          {"0"},
