@@ -48,18 +48,18 @@ func attachTo(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string
 		return 0, err
 	}
 	f := newFollower(h, name, wt.Root, n.ID)
-	output, err := outputOf(ctx, f, n)
-	if err != nil {
-		return 0, err
-	}
-	defer output.Close()
-	if !n.Live {
+	if !n.Live { // it may wait for an answer before it prints anything
 		hangUp, err := f.serve(ctx, wt, n)
 		if err != nil {
 			return 0, err
 		}
 		defer hangUp()
 	}
+	output, err := outputOf(ctx, f, n)
+	if err != nil {
+		return 0, err
+	}
+	defer output.Close()
 	return attach(ctx, h, f, n, output)
 }
 

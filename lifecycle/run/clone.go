@@ -13,7 +13,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
@@ -26,7 +25,7 @@ func (t Target) checkOwner(ctx context.Context, h host.Host) error {
 	if t.spec.Ephemeral { // its name is unique
 		return nil
 	}
-	if t.Kind != config.DriverContainer && container.Known(h.StateDir, t.name) && gitsync.IsClone(h.StateDir, t.name) {
+	if t.Kind != config.DriverContainer && h.CreatedBy(t.name) == config.DriverContainer && gitsync.IsClone(h.StateDir, t.name) {
 		return t.elsewhere("container")
 	}
 	for _, kind := range microvm.Drivers() {
