@@ -275,7 +275,7 @@ func TestPageShowsHostileTextAsText(t *testing.T) {
 	l.output(1, hostile+"\n")
 	l.loop.Ended = l.time
 	l.save(runlog.Now{N: 1, Title: hostile, Text: hostile})
-	d.backlog(`{"tasks": [` + row("constructor", hostile, "open", 1) + `]}`)
+	d.backlog(row("constructor", hostile, "open", 1))
 	for name, address := range map[string]string{"served": serve(t, d.source()), "report": reportFile(t, d.source())} {
 		b := openTab(t, address, looks()[2])
 		b.wait("document.querySelectorAll('#board .task').length === 4")
