@@ -213,8 +213,8 @@ func TestPageShowsARunningLoop(t *testing.T) {
 
 	// The clock of the sandbox is ahead.
 	b.view("charts")
-	appendFile(t, filepath.Join(log, "events.jsonl"), `{"time":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`","type":"task","n":10,"id":"mail/02","title":"Next","status":"done"}`+"\n")
-	b.wait("document.querySelector('.column.done').textContent.includes('mail/02')")
+	appendFile(t, filepath.Join(log, "events.jsonl"), `{"time":"`+time.Now().Add(time.Hour).UTC().Format(time.RFC3339)+`","type":"task","n":10,"id":"mail/03","title":"Next","status":"done"}`+"\n")
+	b.wait("document.querySelector('.column.done').textContent.includes('mail/03')")
 	b.wait("(({x, width}) => width > 0 && x + width <= 553)(document.querySelector('#charts .line').getBBox())")
 
 	// The next run has printed nothing.
