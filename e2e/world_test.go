@@ -22,6 +22,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 // A world is a user with a home, a Docker configuration and a repository.
@@ -168,12 +169,19 @@ func (w *world) install(t *testing.T, plugin string) {
 	assert.NilError(t, os.Symlink(plugin, path))
 }
 
-// write writes a file, owned by the user.
+// write writes a file, owned by the user like the directories that it needs.
 func (w *world) write(t *testing.T, path, content string) {
 	t.Helper()
+	made := path // the topmost that is new
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); err == nil {
+			break
+		}
+		made = dir
+	}
 	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
-	w.chown(t, path)
+	w.chown(t, made)
 }
 
 // chown makes the user the owner of everything below a path.
@@ -267,7 +275,14 @@ type task struct {
 	Steps    []string `json:"steps,omitempty"`
 }
 
-// plan fills the backlog.
+// createSandbox creates or prepares the sandbox of the current worktree and branch, with flags of "docker ralph".
+// It has the directory in which tests and agents share files that no commit has.
+func (w *world) createSandbox(t *testing.T, flags ...string) {
+	t.Helper()
+	w.ok(t, slices.Concat(flags, []string{"shell", "--", "mkdir", "-p", ".ralph"})...)
+}
+
+// plan fills the backlog, which needs no sandbox.
 func (w *world) plan(t *testing.T, tasks ...task) {
 	t.Helper()
 	var lines strings.Builder
@@ -281,19 +296,24 @@ func (w *world) plan(t *testing.T, tasks ...task) {
 	run(t, cmd).expect(t, 0)
 }
 
+// tasks returns the backlog by its IDs. Like everything about the backlog, it needs neither an engine nor a sandbox.
+func (w *world) tasks(t *testing.T) map[string]taskjson.Task {
+	t.Helper()
+	var all []taskjson.Task
+	assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "task", "list", "--format", "json")), &all))
+	found := map[string]taskjson.Task{}
+	for _, k := range all {
+		found[k.ID] = k
+	}
+	return found
+}
+
 // statuses returns the status of every task by its ID.
 func (w *world) statuses(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	id := ""
-	for line := range strings.Lines(w.ok(t, "task", "list", "--markdown")) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		switch key {
-		case "id":
-			id = value
-		case "status":
-			found[id] = value
-		}
+	for id, k := range w.tasks(t) {
+		found[id] = k.Status
 	}
 	return found
 }
