@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,12 +15,58 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 // The backlog is on the host. Agents and loops in sandboxes reach it through the command that runs them.
 
 // deadHost is an engine that does not exist.
 const deadHost = "unix:///nowhere.sock"
+
+// task is a line for plan-sync.
+type task struct {
+	ID       string   `json:"id"`
+	Title    string   `json:"t"`
+	Priority int      `json:"p"`
+	Steps    []string `json:"steps,omitempty"`
+}
+
+// plan fills the backlog, which needs no sandbox.
+func (w *world) plan(t *testing.T, tasks ...task) {
+	t.Helper()
+	var lines strings.Builder
+	for _, tk := range tasks {
+		line, err := json.Marshal(tk)
+		assert.NilError(t, err)
+		lines.Write(append(line, '\n'))
+	}
+	cmd := w.docker("ralph", "task", "plan-sync")
+	cmd.Stdin = strings.NewReader(lines.String())
+	run(t, cmd).expect(t, 0)
+}
+
+// tasks returns the backlog by its IDs. Like everything about the backlog, it needs neither an engine nor a sandbox.
+func (w *world) tasks(t *testing.T) map[string]taskjson.Task {
+	t.Helper()
+	var all []taskjson.Task
+	assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "task", "list", "--format", "json")), &all))
+	found := map[string]taskjson.Task{}
+	for _, k := range all {
+		found[k.ID] = k
+	}
+	return found
+}
+
+// statuses returns the status of every task by its ID.
+func (w *world) statuses(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for id, k := range w.tasks(t) {
+		found[id] = k.Status
+	}
+	return found
+}
 
 // The backlog needs neither an engine nor a sandbox, and outlives the sandbox whose agent has asked.
 func TestBacklogNeedsNoEngine(t *testing.T) {

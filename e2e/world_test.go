@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 // A world is a user with a home, a Docker configuration and a repository.
@@ -267,55 +265,11 @@ func (w *world) git(t *testing.T, args ...string) string {
 	return strings.TrimSuffix(run(t, w.command("git", args...)).expect(t, 0).stdout, "\n")
 }
 
-// task is a line for plan-sync.
-type task struct {
-	ID       string   `json:"id"`
-	Title    string   `json:"t"`
-	Priority int      `json:"p"`
-	Steps    []string `json:"steps,omitempty"`
-}
-
 // createSandbox creates or prepares the sandbox of the current worktree and branch, with flags of "docker ralph".
 // It has the directory in which tests and agents share files that no commit has.
 func (w *world) createSandbox(t *testing.T, flags ...string) {
 	t.Helper()
 	w.ok(t, slices.Concat(flags, []string{"shell", "--", "mkdir", "-p", ".ralph"})...)
-}
-
-// plan fills the backlog, which needs no sandbox.
-func (w *world) plan(t *testing.T, tasks ...task) {
-	t.Helper()
-	var lines strings.Builder
-	for _, tk := range tasks {
-		line, err := json.Marshal(tk)
-		assert.NilError(t, err)
-		lines.Write(append(line, '\n'))
-	}
-	cmd := w.docker("ralph", "task", "plan-sync")
-	cmd.Stdin = strings.NewReader(lines.String())
-	run(t, cmd).expect(t, 0)
-}
-
-// tasks returns the backlog by its IDs. Like everything about the backlog, it needs neither an engine nor a sandbox.
-func (w *world) tasks(t *testing.T) map[string]taskjson.Task {
-	t.Helper()
-	var all []taskjson.Task
-	assert.NilError(t, json.Unmarshal([]byte(w.ok(t, "task", "list", "--format", "json")), &all))
-	found := map[string]taskjson.Task{}
-	for _, k := range all {
-		found[k.ID] = k
-	}
-	return found
-}
-
-// statuses returns the status of every task by its ID.
-func (w *world) statuses(t *testing.T) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	for id, k := range w.tasks(t) {
-		found[id] = k.Status
-	}
-	return found
 }
 
 // containers returns the containers of the world's repository.
