@@ -23,6 +23,7 @@ import (
 func TestTerminalSizeIsForwarded(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_WORKSPACE", "live")
+		w.createSandbox(t)
 		w.plan(t, slowTask())
 		build := w.shell(t, "build")
 		waitForFile(t, w.pathInside(t, "begun"))
@@ -117,6 +118,7 @@ func TestInterruptedLoopIsResumable(t *testing.T) {
 	remotely := []string{"Ctrl+C", "SIGTERM to the group"} // the rest is the same there
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.ignoreMarkers(t)
+		w.createSandbox(t)
 		w.plan(t, slowTask())
 		for _, tc := range interrupts {
 			if w.endpoint != nil && !slices.Contains(remotely, tc.name) {
@@ -242,12 +244,8 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 
 			assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
 			w.write(t, w.pathInside(t, "go"), "")
-			eventually(t, func() error {
-				if got := w.statuses(t)["loud"]; got != "done" {
-					return errors.New(got)
-				}
-				return nil
-			})
+			w.ok(t, "attach")
+			assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "done"})
 			w.replan(t, loud)
 		}
 	})
@@ -255,7 +253,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 
 func TestSignalDuringSandboxCreation(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
-		w.setenv("RALPH_WORKSPACE", "live") // the backlog of a clone goes with its microVM
+		w.setenv("RALPH_WORKSPACE", "live") // its files are there before the sandbox
 		w.ignoreMarkers(t)
 		w.createUnrelatedMicroVM(t)
 		w.plan(t, slowTask())
@@ -284,7 +282,7 @@ func TestSignalDuringImageBuild(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			onEngines(t, func(t *testing.T, w *world) {
 				base := w.slowBase(t)
-				args := []string{"ralph", "--progress", "plain", "--base", base, "task", "create", "a", "Title"}
+				args := []string{"ralph", "--progress", "plain", "--base", base, "shell", "--", "echo", "a"}
 				cmd := start(t, w.docker(args...))
 				cmd.stderr.WaitFor(t, "RUN : ")
 				cmd.signalGroup(sig)
@@ -319,22 +317,26 @@ func (w *world) slowBase(t *testing.T) string {
 	return base
 }
 
-// A loop survives that docker and the plugin are killed: later commands do not
-// interrupt it, and its work counts.
+// A loop survives that docker and the plugin are killed: it waits for another command, which does
+// not interrupt it, and its work counts.
 func TestKilledPluginDoesNotInterruptTheLoop(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
-		w.plan(t, slowTask())
+		next := slowTask()
+		next.ID, next.Priority = "next", 1
+		w.plan(t, slowTask(), next)
 		build := start(t, w.docker("ralph", "build"))
 		waitForFile(t, w.pathInside(t, "begun"))
 		id := w.sandbox(t).ID
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active", "next": "open"})
+		w.ok(t, "shell", "--", "true")
 		assert.Equal(t, w.sandbox(t).ID, id)
 		w.write(t, w.pathInside(t, "go"), "")
+		w.ok(t, "attach")
 		w.waitForIdle(t)
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done", "next": "done"})
 		_, err := os.Stat(w.pathInside(t, "signals"))
 		assert.Assert(t, os.IsNotExist(err))
 		assert.Check(t, is.Contains(w.ok(t, "build"), "All tasks complete"))

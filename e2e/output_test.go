@@ -33,6 +33,8 @@ func TestLsListsSandboxesAndLoops(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		assert.Equal(t, len(w.listed(t)), 0)
 		w.plan(t, slowTask())
+		assert.Equal(t, len(w.listed(t)), 0, "the backlog needs none")
+		w.createSandbox(t)
 		idle := w.listed(t)
 		assert.Equal(t, len(idle), 1)
 		assert.Equal(t, idle[0].Driver, w.driver)
@@ -74,7 +76,7 @@ func TestLsListsSandboxesAndLoops(t *testing.T) {
 
 func TestLsOutsideOfTheRepository(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		outside := *w
 		outside.repo = w.home
@@ -95,7 +97,7 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 
 func TestLsShowsResourceUsage(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
 		list := w.listed(t, "--size")
 		assert.Assert(t, list[0].Size != nil)
@@ -108,7 +110,7 @@ func TestLsShowsResourceUsage(t *testing.T) {
 // hang.
 func TestLsIgnoresFilesOfTheAgent(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		loop := filepath.Join(w.repo, ".ralph", "logs", "20990101-000000-build")
 		w.write(t, filepath.Join(loop, "loop.json"), `{"mode":"\u001b]0;title\u0007build\nx","stop":"\u001b[2J","started":"2026-01-01T00:00:00Z","ended":"2026-01-01T00:00:00Z"}`)
 		w.chown(t, filepath.Join(w.repo, ".ralph"))
@@ -127,7 +129,7 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 		res := w.ralph(t, "ls").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the driver container: listing sandboxes: "))
 		w.setenv("DOCKER_HOST", w.engine.Host)
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
