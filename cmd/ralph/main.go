@@ -16,6 +16,10 @@ import (
 var version string
 
 func main() {
+	if err := guest.Protect(os.Args); err != nil {
+		hint.Print(os.Stderr, err)
+		os.Exit(1)
+	}
 	guest.SetUmask()
 	guest.SetDefaults()
 	guest.EnterSubdir()

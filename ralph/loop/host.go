@@ -12,8 +12,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// waitingForHost is what a loop prints and shows as its state while its host is away.
-const waitingForHost = "Waiting for docker ralph on the host"
+// WaitingForHost is what a loop prints and shows as its state while its host is away.
+const WaitingForHost = "Waiting for docker ralph on the host"
 
 // showWait shows that the loop waits for its host. During a run the agent works on, and only the end of the
 // run waits.
@@ -25,10 +25,10 @@ func (l *loop) showWait(waiting bool) {
 	switch {
 	case waiting:
 		if _, printed := l.warned.LoadOrStore("host", true); !printed {
-			l.print(l.errs, waitingForHost+"\n")
+			l.print(l.errs, WaitingForHost+"\n")
 		}
 		if now.State != "" { // else the loop has not begun
-			l.setState(runlog.StateWaiting, time.Time{}, waitingForHost)
+			l.setState(runlog.StateWaiting, time.Time{}, WaitingForHost)
 		}
 	case now.State == runlog.StateWaiting:
 		l.setState(runlog.StateWorking, time.Time{}, "")
