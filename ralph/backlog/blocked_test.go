@@ -96,7 +96,7 @@ func TestReleaseDeadBlocksTasksWithExpiredLeases(t *testing.T) {
 		sandboxDied(t, s, path)
 	}
 	assert.Equal(t, get(t, s, "a").Status, StatusActive)
-	_, err := s.ReleaseDead(t.Context(), "box")
+	_, err := s.ReleaseDead(t.Context(), func(Agent) bool { return false })
 	assert.NilError(t, err)
 	assert.Equal(t, get(t, s, "a").Status, StatusBlocked)
 	assert.Equal(t, get(t, s, "a").FailReason, "lease expired")

@@ -22,6 +22,7 @@ type Task struct {
 	Ref            string
 	Result         string // JSON
 	Assignee       string // id of the last agent
+	ClaimedBy      string // the agent that has claimed it last; empty without one
 	Assigned       bool   // the assignee is not NULL; it can be empty
 	LeaseExpiresAt string
 	RetryCount     int
@@ -76,7 +77,7 @@ func taskColumns(status string) string {
 	COALESCE(lease_expires_at, ''), COALESCE(CAST(retry_count AS INTEGER), 0),
 	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),
 	COALESCE(updated_at, ''), COALESCE(deleted_at, ''), COALESCE(CAST(attempt AS INTEGER), 0),
-	COALESCE(questions, '')`
+	COALESCE(questions, ''), COALESCE(claimed_by, '')`
 }
 
 // rowSet is the result of a query, with the id of each task.
@@ -90,7 +91,7 @@ func (r *rowSet) scan(rows *sql.Rows) error {
 	var id, steps, questions string
 	err := rows.Scan(&id, &t.Slug, &t.Title, &t.Description, &t.Category, &t.Priority, &t.Status, &t.SpecRef,
 		&t.Ref, &t.Result, &t.Assignee, &t.Assigned, &t.LeaseExpiresAt, &t.RetryCount, &t.FailReason,
-		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.Attempt, &questions)
+		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.Attempt, &questions, &t.ClaimedBy)
 	t.Steps, t.Questions = decodeSteps(steps), decodeQuestions(questions)
 	r.tasks, r.ids = append(r.tasks, t), append(r.ids, id)
 	return err
