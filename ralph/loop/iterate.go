@@ -122,7 +122,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.saveNow(true)
 	l.reportQuestions(it)
 	l.reportDefaults(defaulted)
-	err = errors.Join(err, failed, l.lostHost)
+	if err = errors.Join(err, failed); err == nil {
+		err = l.lostHost
+	}
 	if err != nil {
 		stop, err := l.withoutHost(err)
 		return it.after, stop, errors.Join(noGit, err)
