@@ -146,7 +146,12 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		defer j.host.interruptible()()
 	}
 
-	failed := func(err error) outcome { return outcome{report: loop.Report{Stop: loop.Failed}, err: err} }
+	failed := func(err error) outcome {
+		if errors.Is(err, session.ErrInterrupted) {
+			return outcome{report: loop.Report{Stop: loop.Interrupted}}
+		}
+		return outcome{report: loop.Report{Stop: loop.Failed}, err: err}
+	}
 	j.prepareSandbox()
 	s, err := o.openSession(ctx)
 	if err != nil {
@@ -154,10 +159,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	}
 	stdout := io.Writer(j.stdout)
 	defer func() { o.close(ctx, s, stdout) }()
-	switch err := o.openBacklog(ctx, j, s); {
-	case errors.Is(err, session.ErrInterrupted):
-		return outcome{report: loop.Report{Stop: loop.Interrupted}}
-	case err != nil:
+	if err := o.openBacklog(ctx, j, s); err != nil {
 		return failed(err)
 	}
 	if err := j.ready(s); err != nil {
