@@ -54,6 +54,9 @@ func (o Options) openSession(ctx context.Context) (*agentEnv, error) {
 
 // close ends the session and prints the last line of standard output.
 func (o Options) close(ctx context.Context, s *agentEnv, stdout io.Writer) {
+	if h, ok := s.backlog.(*host); ok {
+		h.Interrupt() // it finds out itself that the agent has ended, and need not be waited for
+	}
 	if s.ID != "" {
 		if err := s.backlog.Deregister(ctx, s.ID); err == nil {
 			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.ID)

@@ -204,6 +204,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	if l.OnWait != nil {
 		l.OnWait(l.showWait)
+		defer l.OnWait(func(bool) {})
 	}
 	stop, err := l.loop(ctx)
 	return Report{Stop: stop, Iterations: l.iterations, Totals: l.totals}, err
