@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,15 +52,15 @@ func (b *remoteBacklog) Overtaken(ctx context.Context, _ string) ([]string, erro
 const worked = `echo '{"type":"assistant","message":{"content":[{"type":"text","text":"WORKED"}]}}'; `
 
 func TestLoopEndsWithoutItsHost(t *testing.T) {
-	away := errors.New("the host was away for 6h")
+	away := fmt.Errorf("%w: no route", session.ErrNoHost)
 	for _, tc := range []struct {
 		name, program, agentID string
 		failed                 error
 		stop                   Stop
 		err                    string
 	}{
-		{"after a run", worked + `touch $DIR/gone`, "3c9e", away, Failed, "checking the claims of the run: the host was away for 6h"},
-		{"without an agent", worked + `touch $DIR/gone`, "", away, Failed, "reading the backlog: the host was away for 6h"},
+		{"after a run", worked + `touch $DIR/gone`, "3c9e", away, Failed, "checking the claims of the run: docker ralph on the host does not answer: no route"},
+		{"without an agent", worked + `touch $DIR/gone`, "", away, Failed, "reading the backlog: docker ralph on the host does not answer: no route"},
 		{"interrupted", worked + `touch $DIR/gone`, "3c9e", session.ErrInterrupted, Interrupted, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -89,10 +90,10 @@ func TestLoopEndsWithoutItsHost(t *testing.T) {
 
 func TestLoopEndsWithoutAHostAtItsStart(t *testing.T) {
 	tr := newFileLoop(t, `touch $DIR/ran`, newFileBacklog(t, "a"))
-	remote := &remoteBacklog{fileBacklog: tr.Backlog.(*fileBacklog), gone: tr.dir(), failed: errors.New("away")}
+	remote := &remoteBacklog{fileBacklog: tr.Backlog.(*fileBacklog), gone: tr.dir(), failed: session.ErrNoHost}
 	tr.Backlog, tr.OnWait = remote, remote.onWait
 	report, err := Run(t.Context(), tr.Options)
-	assert.Error(t, err, "reading the backlog: away")
+	assert.Error(t, err, "reading the backlog: docker ralph on the host does not answer")
 	assert.Equal(t, report.Stop, Failed)
 	assert.Equal(t, len(report.Iterations), 0)
 }

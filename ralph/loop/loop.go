@@ -5,6 +5,7 @@ package loop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -52,7 +53,7 @@ type Options struct {
 	Clone func(ctx context.Context, commit string) (dir string, remove func(), err error)
 	// Backlog is nil outside a repository; then work always remains.
 	Backlog session.Backlog
-	// OnWait has the backlog report when it begins and ends to wait for its host. It is nil for one in a file.
+	// OnWait has the backlog report when it begins and ends to wait for its host. It may be nil.
 	OnWait func(report func(waiting bool))
 	// Head returns the worktree's commit, or "". Count counts the commits between two.
 	Head  func(context.Context) string
@@ -298,9 +299,9 @@ func (l *loop) snapshot(ctx context.Context) snapshot {
 	return s
 }
 
-// readFailed ends a loop that has lost its host. A file may be readable later.
+// readFailed ends a loop that has lost its host. Otherwise the backlog may be readable later.
 func (l *loop) readFailed(err error) {
-	if l.OnWait == nil {
+	if !errors.Is(err, session.ErrNoHost) && !errors.Is(err, session.ErrInterrupted) {
 		l.warnOnce("backlog", "reading the backlog: %s", err)
 	} else if l.lostHost == nil {
 		l.lostHost = fmt.Errorf("reading the backlog: %w", err)

@@ -12,6 +12,9 @@ import (
 // ErrInterrupted is returned by calls whose wait for the host was interrupted.
 var ErrInterrupted = errors.New("interrupted while waiting for docker ralph on the host")
 
+// ErrNoHost is wrapped if the host does not answer in time.
+var ErrNoHost = errors.New("docker ralph on the host does not answer")
+
 // Worker is the backlog of an agent that runs task commands.
 type Worker struct{ stub }
 
