@@ -71,7 +71,7 @@ func TestDamagedBacklogPreventsTheFirstRun(t *testing.T) {
 		out, err := p.command(p.program(), mode, "--danger").CombinedOutput()
 		assert.ErrorContains(t, err, "exit status 1")
 		assert.Check(t, cmp.Contains(string(out), "tasks.db is damaged: "))
-		assert.Check(t, cmp.Contains(string(out), `Hint: restore a copy with "docker ralph task restore"`))
+		assert.Check(t, cmp.Contains(string(out), "Hint: move it away to start with an empty backlog"))
 		assert.Check(t, !strings.Contains(string(out), "Iteration 1"))
 	}
 }

@@ -99,7 +99,7 @@ esac
 }
 
 func TestInterruptEndsTheWaitForTheHost(t *testing.T) {
-	p := newPlace(t, "").inSandbox(t, "build")
+	p := newPlace(t, "#!/bin/sh\n").inSandbox(t, "build")
 	p.env = append(p.env, wire.SessionEnv+"=GONE")
 	cmd := p.command(p.program(), "build")
 	said, err := cmd.StderrPipe()

@@ -56,5 +56,9 @@ func (o Options) workerBacklog(ctx context.Context) (b shell.Backlog, closeIt fu
 	if err != nil {
 		return nil, nil, err
 	}
-	return store, func() { _ = store.Close() }, nil // every change is committed
+	b = store
+	if id := os.Getenv("RALPH_AGENT_ID"); id != "" {
+		b = store.As(id) // another loop may take the task over
+	}
+	return b, func() { _ = store.Close() }, nil // every change is committed
 }
