@@ -1,8 +1,12 @@
 package loop
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -27,6 +31,62 @@ type snapshot struct {
 	tasks  map[string]session.Task // nil if unknown
 	status session.Status
 	known  bool // whether status is
+}
+
+// observe takes a snapshot.
+func (l *loop) observe(ctx context.Context) snapshot {
+	l.last = l.snapshot(ctx)
+	return l.last
+}
+
+// observeAfter takes a snapshot after a run, in which tasks that other loops have worked
+// on since are foreign. A task that is done is not: it has to be checked.
+func (l *loop) observeAfter(ctx context.Context, before snapshot) snapshot {
+	after := l.observe(ctx)
+	for slug, a := range after.tasks {
+		b := before.tasks[slug]
+		held := b.Foreign && b.Leased && b.Status == statusActive && b.Assignee != l.AgentID
+		if a.Status != statusDone && (held || a.Attempt > b.Attempt) && !l.claimed(b, a) {
+			a.Foreign = true
+			after.tasks[slug] = a
+		}
+	}
+	return after
+}
+
+// claimed reports whether the loop's agent has claimed a task since.
+func (l *loop) claimed(before, after session.Task) bool {
+	return after.ClaimedBy == l.AgentID && after.Attempt > before.Attempt
+}
+
+func (l *loop) snapshot(ctx context.Context) snapshot {
+	s := snapshot{head: l.Head(ctx)}
+	if l.Backlog == nil {
+		return s
+	}
+	var err error
+	if s.status, err = l.Backlog.Status(ctx); err != nil {
+		l.readFailed(err)
+		return s
+	}
+	s.known = true
+	l.events.now.Counts = counts(s.status)
+	if left := counts(s.status).Left(); l.Session.Mode == agent.Build {
+		l.totals.Left = &left
+	}
+	if s.tasks, err = l.Backlog.Tasks(ctx); err != nil {
+		l.readFailed(err)
+	}
+	return s
+}
+
+// readFailed ends a loop that has lost its host. Otherwise the backlog may be readable later.
+func (l *loop) readFailed(err error) {
+	if !errors.Is(err, session.ErrNoHost) && !errors.Is(err, session.ErrInterrupted) {
+		l.warnOnce("backlog", "reading the backlog: %s", err)
+	} else if l.lostHost == nil {
+		l.lostHost = fmt.Errorf("reading the backlog: %w", err)
+	}
 }
 
 // achieved reports whether a run committed or changed the backlog other than by
