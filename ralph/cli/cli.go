@@ -6,19 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
-	"syscall"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/task"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
@@ -38,11 +33,15 @@ type Options struct {
 
 	Stdin          *os.File
 	Stdout, Stderr *os.File
+
+	token string // marks the requests of a loop to the host
 }
 
 // Run runs the command line args, including the program's name, and returns the exit
 // code. As "task" the program is "ralph task", as [wire.SignProgram] it signs for git.
 func Run(ctx context.Context, args []string, o Options) int {
+	o.token = os.Getenv(wire.SessionTokenEnv)
+	_ = os.Unsetenv(wire.SessionTokenEnv) // not for the agent's processes
 	if len(args) == 0 {
 		args = []string{"ralph"}
 	}
@@ -90,14 +89,6 @@ func Run(ctx context.Context, args []string, o Options) int {
 	o.complain(fmt.Sprintf("unknown command '%s'", command))
 	_, _ = fmt.Fprintln(o.Stderr, "Run 'ralph --help' for usage")
 	return exitFailure
-}
-
-func (o Options) task(ctx context.Context, args []string) int {
-	// The process is too short-lived for garbage collection to pay off.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv, Hints: os.Getenv(config.GuestEnv) != ""})
 }
 
 func (o Options) complain(message string) { o.fail(errors.New(message)) }

@@ -17,9 +17,9 @@ import (
 )
 
 // openLog creates the loop's log or opens that of the resumed loop. The log is optional.
-func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Options) (err error) {
+func (o Options) openLog(ctx context.Context, j *job, s *agentEnv, lo *loop.Options) (err error) {
 	about := runlog.Loop{
-		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.id, Started: time.Now().UTC(),
+		Mode: string(j.session.Mode), Agent: j.adapter.Name(), AgentID: s.ID, Started: time.Now().UTC(),
 		Dispatch: os.Getenv(wire.DispatchEnv),
 	}
 	about.Repo, about.Branch = s.scope.Repo, s.scope.Branch
@@ -27,9 +27,7 @@ func (o Options) openLog(ctx context.Context, j *job, s *session, lo *loop.Optio
 		return o.recoverLog(ctx, j.lost, s, about, lo)
 	}
 	if j.flags.resume {
-		lo.Log, lo.Earlier, err = runlog.Resume(s.top, about, func(id string) bool {
-			return s.backlog != nil && s.backlog.alive(ctx, id)
-		})
+		lo.Log, lo.Earlier, err = runlog.Resume(s.top, about, s.isRunning)
 		lo.Resumed = "--resume"
 		if errors.Is(err, fs.ErrNotExist) || s.top == "" {
 			return hint.Wrap(fmt.Errorf("no %s loop to resume on this branch", j.session.Mode), "start one without --resume")
@@ -60,16 +58,11 @@ func (e lastRunLostError) Error() string { return "the last run did not finish: 
 
 // recoverLog continues the log of the loop that was lost with its sandbox, and counts
 // its runs.
-func (o Options) recoverLog(ctx context.Context, lost string, s *session, about runlog.Loop, lo *loop.Options) error {
+func (o Options) recoverLog(ctx context.Context, lost string, s *agentEnv, about runlog.Loop, lo *loop.Options) error {
 	if now := loop.ReadCgroup(); now.OOMKills > 0 {
 		lost += " (out of memory: the limit is " + units.BytesSize(float64(now.MaxMemory)) + ")"
 	}
-	log, earlier, runs, err := runlog.Recover(s.top, about, loop.OutcomeFailed, lost, func(agentID string) []string {
-		if s.backlog == nil || agentID == "" {
-			return nil
-		}
-		return s.backlog.finishedBy(ctx, agentID)
-	})
+	log, earlier, runs, err := runlog.Recover(s.top, about, loop.OutcomeFailed, lost, func(agentID string) []string { return s.finishedBy(ctx, agentID) })
 	if err != nil { // lost before it was created, or with the sandbox
 		o.createLog(s.top, about, lo)
 		runs = 1

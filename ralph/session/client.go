@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -37,6 +38,7 @@ type Client struct {
 	http        http.Client
 	interrupted chan struct{}
 	interrupt   func()
+	away        atomic.Bool // the host, for longer than Wait: the next requests do not wait again
 }
 
 var _ Backlog = (*Client)(nil)
@@ -86,7 +88,10 @@ func (c *Client) send(ctx context.Context, path, id string, request, response an
 	if len(body) > MaxRequest {
 		return fmt.Errorf("request is larger than %d MiB", MaxRequest>>20)
 	}
-	end, waiting := time.Now().Add(c.options.Wait), false
+	end, waiting := time.Now(), false
+	if !c.away.Load() {
+		end = end.Add(c.options.Wait)
+	}
 	defer func() {
 		if waiting {
 			c.options.Waiting(false)
@@ -97,12 +102,14 @@ func (c *Client) send(ctx context.Context, path, id string, request, response an
 		var lost *lostError
 		switch {
 		case err == nil:
+			c.away.Store(false)
 			return decodeAnswer(answer, response)
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case !errors.As(err, &lost):
 			return err
 		case !time.Now().Before(end):
+			c.away.Store(true)
 			return hint.Wrap(fmt.Errorf("%w: %w", ErrNoHost, err), "run %q on the host", "docker ralph attach")
 		}
 		if !waiting {

@@ -54,6 +54,16 @@ func TestClientGivesUp(t *testing.T) {
 	}
 }
 
+func TestClientWaitsOnce(t *testing.T) {
+	report, waiting := waits()
+	c := NewClient(ClientOptions{Wait: 10 * time.Millisecond, Waiting: report, Dial: func(context.Context) (net.Conn, error) { return nil, errAway }})
+	for range 2 {
+		_, err := c.Status(t.Context())
+		assert.ErrorIs(t, err, ErrNoHost)
+	}
+	assert.Equal(t, len(waiting), 2, "one wait")
+}
+
 func TestInterruptEndsWaits(t *testing.T) {
 	report, waiting := waits()
 	c := NewClient(ClientOptions{Wait: time.Hour, Waiting: report, Dial: func(context.Context) (net.Conn, error) { return nil, errAway }})
