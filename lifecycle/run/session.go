@@ -68,21 +68,11 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 		Store: s.store, Session: n.ID, Command: command, Token: n.Token,
 		Alive: func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
 	})
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	started := context.AfterFunc(ctx, cancel)
-	served, err := relay.Serve(lasting, relayer, sb, n.ID, handler, s.host.Report)
-	if err == nil && !started() {
-		served.Close()
-		err = ctx.Err()
-	}
+	served, err := relay.Serve(ctx, relayer, sb, n.ID, handler, s.host.Report)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	return func() {
-		served.Close()
-		cancel()
-	}, nil
+	return served.Close, nil
 }
 
 // serveLeft answers the requests of commands whose processes on this machine have died, until stop is
