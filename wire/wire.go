@@ -44,6 +44,9 @@ const (
 	SessionTokenEnv = "RALPH_SESSION_TOKEN"
 	// SessionDir is where a container has the sockets of its sessions.
 	SessionDir = "/run/ralph"
+	// SessionReady is what "ralph _session" prints when it listens. A multiplexed connection follows, each of whose
+	// streams begins with [PeerLoop] or [PeerAgent].
+	SessionReady = "ralph-session 1\n"
 	// LostEnv is the reason of a restart, for a loop that continues the log of one
 	// that died with its sandbox. Both have the same dispatch.
 	LostEnv = "RALPH_LOST"
@@ -77,6 +80,16 @@ const (
 
 // IsService reports whether a dispatch is a process of docker-ralph itself.
 func IsService(id string) bool { return strings.HasPrefix(id, ServicePrefix) }
+
+// The first byte of a stream of a session says who is at its other end in the sandbox.
+const (
+	PeerLoop  byte = 'L' // a process that was started from outside of the container
+	PeerAgent byte = 'A' // any process
+)
+
+// DispatchMark is the last argument of ralph as the process of a dispatch in a container. It identifies a loop to others,
+// which cannot read its environment.
+func DispatchMark(id string) string { return DispatchEnv + "=" + id }
 
 // HoldTimeUp is the exit code of _hold when dispatches are running at its timeout.
 const HoldTimeUp = 75

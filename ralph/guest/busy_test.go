@@ -13,6 +13,7 @@ func TestOnlyCommandsCountAsBusy(t *testing.T) {
 		{8, "git", "R", 11, "sDEF", "git\x00pack-objects\x00"},
 		{9, "ralph", "R", 12, "", "/opt/ralph/bin/ralph\x00_dispatches\x00"},
 		{10, "ralph", "R", 13, "", "/opt/ralph/bin/ralph\x00_busy\x00"},
+		{17, "ralph", "S", 13, "", "/opt/ralph/bin/ralph\x00_session\x00ABC\x00"},
 		{11, "sh", "Z", 14, "ABC", ""},
 		{12, "sh", "X", 15, "ABC", ""},
 	}
