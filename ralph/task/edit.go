@@ -2,9 +2,6 @@ package task
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
@@ -68,6 +65,9 @@ func update(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
+	if s.Access == AccessAgent && changes.Status != nil {
+		return userOnly("update --status")
+	}
 	if err := s.store.Update(ctx, id, changes); err != nil {
 		return err
 	}
@@ -126,17 +126,9 @@ func reopen(ctx context.Context, s *session, args []string) error {
 	return nil
 }
 
-// rewrite changes a task that was edited on the host, unless it has changed since.
-func rewrite(ctx context.Context, s *session, _ []string) error {
-	var edit taskjson.Edit
-	if err := json.NewDecoder(io.LimitReader(s.Stdin, maxCopy)).Decode(&edit); err != nil {
-		return fmt.Errorf("reading the edited task: %w", err)
-	}
-	if err := s.store.Rewrite(ctx, editedTask(edit.Before), editedTask(edit.After)); err != nil {
-		return err
-	}
-	s.printf("updated %s\n", edit.Before.ID)
-	return nil
+// Rewrite changes the fields of a task that a user has edited, unless it has changed since.
+func Rewrite(ctx context.Context, s *backlog.Store, before, after taskjson.Task) error {
+	return s.Rewrite(ctx, editedTask(before), editedTask(after))
 }
 
 func editedTask(t taskjson.Task) backlog.NewTask {

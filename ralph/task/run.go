@@ -38,20 +38,13 @@ type IO struct {
 	Access Access
 	// Agent is the agent that runs it, with AccessAgent, and Command that of its session.
 	Agent, Command string
-	// Specs are the files below specs/, and SetAside the refs of changes that were set aside, by task; nil to read them.
+	// Specs are the files below specs/, and SetAside the refs of changes that were set aside, by task. Without a Store, they
+	// are read from the worktree.
 	Specs    []string
 	SetAside map[string][]string
+	// Former are backlogs whose tasks can be adopted; nil for those in the same database.
+	Former Former
 }
-
-// Access is what a command may change.
-type Access int
-
-const (
-	// AccessUser may change everything.
-	AccessUser Access = iota
-	// AccessAgent may claim and create tasks, and change those that it holds.
-	AccessAgent
-)
 
 // session is a running command.
 type session struct {
@@ -88,12 +81,6 @@ func commands() map[string]command {
 		"unblock":     {run: unblock},
 		"agent":       {run: agent},
 		"adopt":       {run: adopt},
-		"_export":     {run: exportCopy},
-		"_import":     {run: importCopy, bare: true},
-		"_move-in":    {run: moveIn, bare: true},
-		"_move-out":   {run: moveOut, bare: true},
-		"_release":    {run: releaseMoved, bare: true},
-		"_rewrite":    {run: rewrite},
 		"_get-scope":  {run: getScope, bare: true},
 		"_render-md":  {run: renderObject, bare: true},
 		"plan-export": {run: planExport, bare: true},
@@ -126,7 +113,17 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 	if !known {
 		return unknownCommand(name)
 	}
+	if err := s.authorize(name, args); err != nil {
+		return err
+	}
 	if cmd.bare {
+		return cmd.run(ctx, s, args)
+	}
+	if s.Store != nil {
+		s.store = s.Store
+		if s.Access == AccessAgent {
+			s.store = s.store.As(s.Agent)
+		}
 		return cmd.run(ctx, s, args)
 	}
 	// The repository is checked before the arguments.
@@ -186,10 +183,17 @@ func planExport(context.Context, *session, []string) error {
 }
 
 func getScope(ctx context.Context, s *session, _ []string) error {
-	scope, err := backlog.DetectScope(ctx, s.Getenv)
+	scope, err := s.scope(ctx)
 	if err != nil {
 		return err
 	}
 	s.printf("repo:%s\nbranch:%s\n", scope.Repo, scope.Branch)
 	return nil
+}
+
+func (s *session) scope(ctx context.Context) (backlog.Scope, error) {
+	if s.Store != nil {
+		return s.Store.Scope(), nil
+	}
+	return backlog.DetectScope(ctx, s.Getenv)
 }
