@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -29,17 +30,21 @@ func importFrom(ctx context.Context, h host.Host, wt gitrepo.Worktree, name stri
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a remainder does no harm
 
-	original, n := filepath.Join(dir, database), 0
-	err = copyDatabase(wt.Root, original)
+	from, copied := filepath.Join(wt.Root, ".ralph", database), filepath.Join(dir, database)
+	err = copyDatabase(wt.Root, copied)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		n, err = backlog.Import(ctx, original, path(h, name), backlog.Scope(wt.Scope))
+	const remedy = "to start with an empty backlog, move %s away"
+	if err != nil {
+		return hint.Wrap(fmt.Errorf("importing %s: %w", from, err), remedy, from)
+	}
+	n, err := backlog.Import(ctx, copied, path(h, name), backlog.Scope(wt.Scope))
+	if err != nil && ctx.Err() == nil { // it is about the copy
+		return hint.Wrap(errors.New(strings.ReplaceAll(err.Error(), copied, from)), remedy, from)
 	}
 	if err != nil {
-		return hint.Wrap(fmt.Errorf("importing the backlog of the worktree: %w", err),
-			"to start with an empty one, move %s away", filepath.Join(wt.Root, ".ralph", database))
+		return err
 	}
 	if n > 0 {
 		h.Report(fmt.Sprintf("Imported %s from .ralph/%s", host.Count(n, "task"), database))

@@ -16,7 +16,7 @@ import (
 type Task struct {
 	ID       string `json:"id"`
 	Title    string `json:"title"`
-	Status   string `json:"status"` // open, waiting, active, done, blocked, question
+	Status   string `json:"status"` // open, active, done, blocked, question
 	Priority int    `json:"priority"`
 	Reason   string `json:"reason,omitempty"` // of its last failure
 }
@@ -26,6 +26,9 @@ func Tasks(ctx context.Context, h host.Host, name string, scope gitrepo.Scope) (
 	err = reading(ctx, h, name, scope, func(s *backlog.Store) error {
 		all, err := s.List(ctx, backlog.Filter{})
 		for _, t := range all {
+			if t.Status == backlog.StatusWaiting {
+				t.Status = backlog.StatusOpen // it becomes so without an event
+			}
 			tasks = append(tasks, Task{termsafe.Line(t.Slug), termsafe.Line(t.Title), termsafe.Line(t.Status), t.Priority, termsafe.Line(t.FailReason)})
 		}
 		return err

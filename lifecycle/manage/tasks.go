@@ -49,33 +49,20 @@ func (b *Backlog) Close() error { return b.store.Close() }
 // Run runs a task command, and returns its exit code.
 func (b *Backlog) Run(ctx context.Context, args []string) (code int, err error) {
 	io := task.IO{
-		Stdin: b.host.Stdin, Stdout: b.host.Stdout, Stderr: b.host.Stderr, Getenv: b.getenv, Hints: true,
-		Store: b.store, Specs: []string{}, SetAside: map[string][]string{},
+		Stdin: b.host.Stdin, Stdout: b.host.Stdout, Stderr: b.host.Stderr, Getenv: b.host.Getenv, Hints: true,
+		Store: b.store, Former: backlogs.Former{Host: b.host, Worktree: b.worktree},
 	}
-	switch args[0] {
-	case "plan-sync":
-		specs, err := b.specs()
-		if err != nil {
-			return 0, err
-		}
-		io.Specs = append(io.Specs, specs...)
-	case "show":
-		if io.SetAside, err = b.setAside(ctx); err != nil {
-			return 0, err
-		}
+	switch {
+	case len(args) == 0:
+	case args[0] == "plan-sync":
+		io.Specs, err = b.specs()
+	case args[0] == "show":
+		io.SetAside, err = b.setAside(ctx)
+	}
+	if err != nil {
+		return 0, err
 	}
 	return task.Run(ctx, args, io), nil
-}
-
-// getenv has the scope of the worktree, which may be another than that of the current directory.
-func (b *Backlog) getenv(name string) string {
-	switch name {
-	case "RALPH_SCOPE_REPO":
-		return b.worktree.Scope.Repo
-	case "RALPH_SCOPE_BRANCH":
-		return b.worktree.Scope.Branch
-	}
-	return b.host.Getenv(name)
 }
 
 // specs lists the specs of the current directory, or else of the worktree.
