@@ -1,10 +1,17 @@
 package session
 
 import (
+	"bytes"
 	"context"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/task"
 )
 
 // DoorOptions configure a [Door].
@@ -16,13 +23,178 @@ type DoorOptions struct {
 	Token string
 	// Alive reports whether the command of another session still runs.
 	Alive func(ctx context.Context, session string) bool
+	// Former is as in [task.IO].
+	Former task.Former
 }
 
-// Door answers the requests of one session.
-type Door struct{ http.Handler }
+// Door answers the requests of one session: those of its loop, and the task commands of its agent and of others in the
+// sandbox.
+type Door struct {
+	options      DoorOptions
+	local        *Local
+	loops, tasks answers
+}
 
 // NewDoor returns a handler for the requests of a session.
-func NewDoor(DoorOptions) *Door { panic("stub") }
+func NewDoor(o DoorOptions) *Door {
+	return &Door{options: o, local: &Local{Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former}}
+}
 
-// WithPeer marks the context of a connection as the loop's.
-func WithPeer(context.Context, bool) context.Context { panic("stub") }
+type peerKey struct{}
+
+// WithPeer marks the context of a connection as the loop's. The server's ConnContext calls it.
+func WithPeer(ctx context.Context, loop bool) context.Context {
+	return context.WithValue(ctx, peerKey{}, loop)
+}
+
+// isLoop reports whether a request is from the loop.
+func (d *Door) isLoop(r *http.Request) bool {
+	if loop, _ := r.Context().Value(peerKey{}).(bool); loop {
+		return true
+	}
+	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return found && d.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(d.options.Token)) == 1
+}
+
+// ServeHTTP answers a request.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, MaxRequest)
+	status, body := d.serve(r)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client repeats a request without an answer
+}
+
+func (d *Door) serve(r *http.Request) (status int, body []byte) {
+	name, isLoop := strings.CutPrefix(r.URL.Path, loopPath)
+	switch {
+	case r.Method != http.MethodPost:
+		return refuse(http.StatusMethodNotAllowed, errors.New("requests are POST"))
+	case isLoop:
+		return d.serveLoop(r, name)
+	case r.URL.Path == taskPath:
+		return d.serveTask(r)
+	}
+	return refuse(http.StatusNotFound, errors.New("unknown request"))
+}
+
+func (d *Door) serveLoop(r *http.Request, name string) (status int, body []byte) {
+	if !d.isLoop(r) {
+		return refuse(http.StatusForbidden, errors.New("only the loop of the session may do this"))
+	}
+	operation, known := operations()[name]
+	if !known {
+		return refuse(http.StatusNotFound, fmt.Errorf("unknown request %q", name))
+	}
+	var request loopRequest
+	err := decodeStrictly(r.Body, &request)
+	id := r.Header.Get(requestHeader)
+	if err == nil {
+		err = checkID(id)
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, err)
+	}
+	return d.loops.once(id, func() (int, []byte) {
+		result, err := operation(context.WithoutCancel(r.Context()), d.local, request)
+		if err != nil {
+			return refuse(http.StatusUnprocessableEntity, err)
+		}
+		return encode(result)
+	})
+}
+
+func (d *Door) serveTask(r *http.Request) (status int, body []byte) {
+	var request TaskRequest
+	err := decodeStrictly(r.Body, &request)
+	if err == nil {
+		err = checkID(request.ID)
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, err)
+	}
+	return d.tasks.once(request.ID, func() (int, []byte) {
+		return encode(d.runTask(context.WithoutCancel(r.Context()), request))
+	})
+}
+
+// maxOutput bounds what a task command prints, in bytes: encoded, it is an answer.
+const maxOutput = 16 << 20
+
+func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
+	agent, err := d.agent(ctx, r.Agent)
+	if err != nil {
+		return TaskResponse{Stderr: []byte("Error: " + err.Error() + "\n"), Code: 1}
+	}
+	stdout, stderr := output{left: maxOutput}, output{left: maxOutput / 4}
+	code := task.Run(ctx, r.Args, task.IO{
+		Stdin: bytes.NewReader(r.Stdin), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
+		Store: d.options.Store, Access: task.AccessAgent, Agent: agent, Command: d.options.Command, Specs: r.Specs, SetAside: r.SetAside,
+		Former: d.options.Former,
+	})
+	return TaskResponse{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
+}
+
+// maxName bounds the name of an agent and the ID of a request, in bytes.
+const maxName = 256
+
+// agent returns the agent of a command: that of the session's loop, or else the one that the command names.
+func (d *Door) agent(ctx context.Context, named string) (string, error) {
+	if len(named) > maxName {
+		return "", fmt.Errorf("the ID of the agent is longer than %d bytes", maxName)
+	}
+	agents, err := d.options.Store.Agents(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, a := range agents {
+		if a.Loop && a.Session == d.options.Session {
+			return a.ID, nil
+		}
+	}
+	for _, a := range agents {
+		if a.Loop && a.ID == named {
+			return "", fmt.Errorf("agent '%s' is that of another loop", named)
+		}
+	}
+	return named, nil
+}
+
+func checkID(id string) error {
+	if id == "" || len(id) > maxName {
+		return errors.New("the request needs an ID")
+	}
+	return nil
+}
+
+// output is a buffer of limited size.
+type output struct {
+	bytes.Buffer
+	left int
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	if len(p) > o.left {
+		return 0, errors.New("it is too long")
+	}
+	o.left -= len(p)
+	return o.Buffer.Write(p)
+}
+
+func refuse(status int, err error) (int, []byte) {
+	body, _ := json.Marshal(failureOf(err)) // strings only
+	return status, body
+}
+
+// encode encodes a result.
+func encode(result any) (status int, body []byte) {
+	body, err := json.Marshal(result)
+	if err == nil && len(body) > maxAnswer {
+		err = errors.New("it is too long")
+	}
+	if err != nil {
+		return refuse(http.StatusUnprocessableEntity, fmt.Errorf("encoding the answer: %w", err))
+	}
+	return http.StatusOK, body
+}

@@ -10,7 +10,6 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 // hostStore is a backlog with the tasks mine and theirs, claimed by the agents me and you, and the open ones open and
@@ -152,23 +151,6 @@ func TestStoreFromElsewhere(t *testing.T) {
 	task, err := s.Show(t.Context(), "p")
 	assert.NilError(t, err)
 	assert.Equal(t, task.SpecRef, "a.md")
-}
-
-func TestRewrite(t *testing.T) {
-	s := hostStore(t)
-	shown := func() taskjson.Task {
-		task, err := s.Show(t.Context(), "open")
-		assert.NilError(t, err)
-		return JSON(task)
-	}
-	before := shown()
-	after := before
-	after.Title, after.Priority, after.Steps, after.Deps = "Edited", 0, []string{"y"}, []taskjson.Dep{{ID: "other"}}
-	assert.NilError(t, Rewrite(t.Context(), s, before, after))
-	got := shown()
-	assert.Equal(t, got.Title, "Edited")
-	assert.DeepEqual(t, got.Deps, []taskjson.Dep{{ID: "other", Status: "open"}})
-	assert.Error(t, Rewrite(t.Context(), s, before, after), "task 'open' was changed meanwhile")
 }
 
 // otherDatabase is a branch with a database of its own.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 const (
@@ -124,20 +123,4 @@ func reopen(ctx context.Context, s *session, args []string) error {
 	}
 	s.printf("reopened %s\n", id)
 	return nil
-}
-
-// Rewrite changes the fields of a task that a user has edited, unless it has changed since.
-func Rewrite(ctx context.Context, s *backlog.Store, before, after taskjson.Task) error {
-	return s.Rewrite(ctx, editedTask(before), editedTask(after))
-}
-
-func editedTask(t taskjson.Task) backlog.NewTask {
-	out := backlog.NewTask{
-		Slug: t.ID, Title: t.Title, Description: t.Description, Category: t.Category, Priority: t.Priority,
-		SpecRef: t.Spec, Ref: t.Ref, Steps: t.Steps,
-	}
-	for _, d := range t.Deps {
-		out.Deps = append(out.Deps, d.ID)
-	}
-	return out
 }

@@ -29,8 +29,7 @@ func (s *session) printJSON(value any) error {
 	return nil
 }
 
-// JSON converts a task.
-func JSON(t backlog.Task) taskjson.Task {
+func taskJSON(t backlog.Task) taskjson.Task {
 	out := taskjson.Task{
 		ID: t.Slug, Title: t.Title, Status: t.Status, Priority: t.Priority, Category: t.Category, Description: t.Description,
 		Spec: t.SpecRef, Ref: t.Ref, Steps: t.Steps, Assignee: t.Assignee, LeaseExpiresAt: timeOf(t.LeaseExpiresAt),

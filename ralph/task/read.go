@@ -44,7 +44,7 @@ func list(ctx context.Context, s *session, args []string) error {
 		}
 		list := []taskjson.Task{}
 		for _, t := range tasks {
-			list = append(list, JSON(t))
+			list = append(list, taskJSON(t))
 		}
 		return s.printJSON(list)
 	}
@@ -86,7 +86,7 @@ func show(ctx context.Context, s *session, args []string) error {
 		refs = leftover.Worktree(s.store.Top()).List(ctx)[task.Slug]
 	}
 	if asJSON {
-		shown := JSON(task)
+		shown := taskJSON(task)
 		shown.SetAside = refs
 		return s.printJSON(shown)
 	}
