@@ -16,15 +16,15 @@ import (
 type Task struct {
 	ID       string `json:"id"`
 	Title    string `json:"title"`
-	Status   string `json:"status"` // open, active, done, blocked, question
+	Status   string `json:"status"` // open, active, done, blocked, question, deleted
 	Priority int    `json:"priority"`
 	Reason   string `json:"reason,omitempty"` // of its last failure
 }
 
-// Tasks returns the tasks of a scope that are not deleted; none without a backlog.
+// Tasks returns the tasks of a scope, also deleted ones; none without a backlog.
 func Tasks(ctx context.Context, h host.Host, name string, scope gitrepo.Scope) (tasks []Task, err error) {
 	err = reading(ctx, h, name, scope, func(s *backlog.Store) error {
-		all, err := s.List(ctx, backlog.Filter{})
+		all, err := s.List(ctx, backlog.Filter{All: true})
 		for _, t := range all {
 			if t.Status == backlog.StatusWaiting {
 				t.Status = backlog.StatusOpen // it becomes so without an event

@@ -93,10 +93,11 @@ function changeTask(m, e) {
   if (change && last) m.left.push({time: e.time, left: Math.max(0, last.left + change)});
 }
 
-// board returns all tasks: those of the backlog, or of an older loop those in its events.
+// board returns all tasks: those in the events of the loop, as they are in the backlog now.
 export function board(m, backlog) {
-  const tasks = backlog?.tasks?.map((t) => ({...m.tasks.get(t.id), ...t})) ?? [...m.tasks.values()];
-  return tasks.filter((t) => t.status !== 'deleted');
+  const tasks = new Map(m.tasks);
+  for (const t of backlog?.tasks ?? []) tasks.set(t.id, {...tasks.get(t.id), reason: '', ...t});
+  return [...tasks.values()].filter((t) => t.status !== 'deleted');
 }
 
 // totals sums up all runs.
