@@ -112,5 +112,5 @@ func heldHint(sb lifecycle.Sandbox, err error) error {
 		return err
 	}
 	err = hint.Wrap(err, "%s", DiscardHint(sb.Name))
-	return hint.Wrap(err, "they are in the sandbox only: fetch them as they are with %q", "docker ralph --cred-scan=warn task list")
+	return hint.Wrap(err, "they are in the sandbox only: fetch them as they are with %q", "docker ralph --cred-scan=warn shell -- true")
 }

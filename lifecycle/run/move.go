@@ -136,7 +136,7 @@ func (m move) removeVolumes(ctx context.Context) error {
 		return m.driver.RemoveGit(ctx, m.name)
 	case has:
 		return hint.Wrap(fmt.Errorf("the volume %s may have the only copy of commits", volume),
-			"run %q without --move first, which recreates the sandbox with that volume", "docker ralph shell")
+			"run %q without --move first, which recreates the sandbox with that volume", "docker ralph shell -- true")
 	}
 	return nil
 }

@@ -18,10 +18,11 @@ import (
 
 // sessions answer what commands in the sandboxes of a worktree ask about its backlog.
 type sessions struct {
-	host   host.Host
-	driver lifecycle.Driver
-	name   string // of the worktree's sandbox
-	store  *backlog.Store
+	host     host.Host
+	driver   lifecycle.Driver
+	worktree gitrepo.Worktree
+	name     string // of the worktree's sandbox
+	store    *backlog.Store
 }
 
 func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree) (sessions, error) {
@@ -30,7 +31,7 @@ func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt 
 		return sessions{}, err
 	}
 	store, err := backlogs.Open(ctx, h, wt)
-	return sessions{host: h, driver: driver, name: name, store: store}, err
+	return sessions{h, driver, wt, name, store}, err
 }
 
 func (s sessions) close() {
@@ -66,23 +67,14 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 	command, _ := host.LoopCommand(n.Command)
 	handler := door.NewDoor(door.DoorOptions{
 		Store: s.store, Session: n.ID, Command: command, Token: n.Token,
-		Alive: func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
+		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
+		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
 	})
-	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	started := context.AfterFunc(ctx, cancel)
-	served, err := relay.Serve(lasting, relayer, sb, n.ID, handler, s.host.Report)
-	if err == nil && !started() {
-		served.Close()
-		err = ctx.Err()
-	}
+	served, err := relay.Serve(ctx, relayer, sb, n.ID, handler, s.host.Report)
 	if err != nil {
-		cancel()
 		return nil, err
 	}
-	return func() {
-		served.Close()
-		cancel()
-	}, nil
+	return served.Close, nil
 }
 
 // serveLeft answers the requests of commands whose processes on this machine have died, until stop is

@@ -4,12 +4,20 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/hashicorp/yamux"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	door "github.com/docker-ralph/docker-ralph/ralph/session"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // inside is a driver whose sandboxes run commands.
@@ -87,23 +95,125 @@ func record(t *testing.T, h host.Host, r host.Record) *host.HeldRecord {
 	return held
 }
 
-// relaying is a driver that relays connections.
+// relaying is a driver with a sandbox that dials back.
 type relaying struct {
-	lifecycle.Driver
-	peers bool
+	inside
+	peers  bool
+	dialed map[string]*yamux.Session // by the ID of the session
 }
 
-func (relaying) Relay(context.Context, lifecycle.Sandbox, string) (io.ReadWriteCloser, error) {
-	return nil, errors.New("no sandbox")
+// Relay implements [lifecycle.Relayer] as "ralph _session" does.
+func (d *relaying) Relay(_ context.Context, _ lifecycle.Sandbox, id string) (io.ReadWriteCloser, error) {
+	here, there := net.Pipe()
+	config := yamux.DefaultConfig()
+	config.LogOutput = io.Discard
+	guest, err := yamux.Client(there, config)
+	if err != nil {
+		return nil, err
+	}
+	d.dialed[id] = guest
+	return announced{io.MultiReader(strings.NewReader(wire.SessionReady), here), here}, nil
 }
 
-func (r relaying) RelaysPeers() bool { return r.peers }
+func (d *relaying) RelaysPeers() bool { return d.peers }
+
+// announced begins with the line of a relay that listens.
+type announced struct {
+	io.Reader
+	io.WriteCloser
+}
+
+// client returns the client of a command in the sandbox.
+func (d *relaying) client(id string, peer byte, token string) *door.Client {
+	return door.NewClient(door.ClientOptions{Token: token, Dial: func(context.Context) (net.Conn, error) {
+		stream, err := d.dialed[id].OpenStream()
+		if err != nil {
+			return nil, err
+		}
+		_, err = stream.Write([]byte{peer})
+		return stream, err
+	}})
+}
 
 // Only a command whose connections do not say whose they are has a token.
 func TestSessionEnvironment(t *testing.T) {
-	assert.Equal(t, newToken(relaying{peers: true}), "")
+	assert.Equal(t, newToken(&relaying{peers: true}), "")
 	assert.DeepEqual(t, sessionEnv("x", ""), []string{"RALPH_SESSION=x"})
-	token := newToken(relaying{})
-	assert.Assert(t, token != "" && token != newToken(relaying{}))
+	token := newToken(&relaying{})
+	assert.Assert(t, token != "" && token != newToken(&relaying{}))
 	assert.DeepEqual(t, sessionEnv("x", token), []string{"RALPH_SESSION=x", "RALPH_SESSION_TOKEN=" + token})
+}
+
+// dialing returns the sessions of a new worktree whose sandbox dials back.
+func dialing(t *testing.T) (sessions, *relaying, lifecycle.Sandbox) {
+	t.Helper()
+	h := host.Host{StateDir: t.TempDir(), Stderr: t.Output()}
+	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
+	d := &relaying{inside: inside{running: map[string]string{}}, peers: true, dialed: map[string]*yamux.Session{}}
+	s, err := openSessions(t.Context(), h, d, wt)
+	assert.NilError(t, err)
+	t.Cleanup(s.close)
+	return s, d, lifecycle.Sandbox{Name: s.name, Scope: wt.Scope, Root: wt.Root, State: lifecycle.Running}
+}
+
+// A session outlives the context of its start, and ends when it is stopped.
+func TestCommandReachesItsBacklog(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		peers bool
+		peer  byte
+		token string
+	}{
+		{name: "by its connection", peers: true, peer: wire.PeerLoop},
+		{name: "by its token", peer: wire.PeerAgent, token: "secret"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, d, sb := dialing(t)
+			d.peers = tc.peers
+			ctx, cancel := context.WithCancel(t.Context())
+			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: tc.token, Command: []string{"ralph", "build"}})
+			assert.NilError(t, err)
+			cancel()
+
+			loop := d.client("x", tc.peer, tc.token)
+			agent, err := loop.Register(t.Context())
+			assert.NilError(t, err)
+			agents, err := s.store.Agents(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, len(agents), 1)
+			assert.Equal(t, agents[0].ID, agent.ID)
+			assert.Equal(t, agents[0].Session, "x")
+			_, err = d.client("x", wire.PeerAgent, "guess").Register(t.Context())
+			assert.Assert(t, err != nil, "an agent is no loop")
+
+			stop()
+			<-d.dialed["x"].CloseChan()
+		})
+	}
+}
+
+// Loops whose processes have died are connected by the next command, each with its own rights.
+func TestLeftLoopsAreConnected(t *testing.T) {
+	s, d, sb := dialing(t)
+	for id, command := range map[string]string{"planning": "plan", "building": "build", "ended": "build"} {
+		record(t, s.host, host.Record{ID: id, Command: []string{"ralph", command}, Sandbox: sb.Name}).Done(errors.New("killed"))
+	}
+	record(t, s.host, host.Record{ID: "alive", Command: []string{"ralph", "build"}, Sandbox: sb.Name})
+	for _, id := range []string{"planning", "building", "alive"} {
+		d.running[id] = sb.Name
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), host.AskTimeout)
+	defer cancel()
+	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb))
+	assert.DeepEqual(t, slices.Sorted(maps.Keys(d.dialed)), []string{"building", "planning"})
+	for id, code := range map[string]int{"planning": 0, "building": 1} {
+		plan, err := d.client(id, wire.PeerAgent, "").Task(t.Context(), door.TaskRequest{ID: id, Args: []string{"plan-sync"}})
+		assert.NilError(t, err)
+		assert.Equal(t, plan.Code, code, "%s%s", plan.Stdout, plan.Stderr)
+	}
+	stop()
+	for _, session := range d.dialed {
+		<-session.CloseChan()
+	}
 }
