@@ -148,9 +148,9 @@ func newWorktreeRemoveCommand(d dispatcher) *cobra.Command {
 		Short:   "Remove worktrees and their sandboxes",
 		Long: `Remove worktrees in .worktrees and their sandboxes. Commits that only a sandbox has
 are fetched first. A worktree with uncommitted changes or unmerged commits, or whose
-sandbox is in use, is kept unless --force is set. The backlog and the logs move to
-.ralph/removed in the main worktree. The branch is kept unless --delete-branch is
-set.`,
+sandbox is in use, is kept unless --force is set. The logs move to .ralph/removed in
+the main worktree; "docker ralph system prune" removes the backlog. The branch is
+kept unless --delete-branch is set.`,
 		Args:              cli.RequiresMinArgs(1),
 		ValidArgsFunction: completeWorktrees,
 		RunE: func(cmd *cobra.Command, names []string) error {

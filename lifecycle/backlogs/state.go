@@ -42,6 +42,15 @@ func Counts(ctx context.Context, s *backlog.Store) (*runlog.Counts, error) {
 	return &runlog.Counts{Open: n.Open, Active: n.Active, Done: n.Done, Blocked: n.Failed, Waiting: n.Waiting, Question: n.Questions}, err
 }
 
+// CountsOf counts the tasks of a scope; nil without a backlog.
+func CountsOf(ctx context.Context, h host.Host, name string, scope gitrepo.Scope) (counts *runlog.Counts, err error) {
+	err = reading(ctx, h, name, scope, func(s *backlog.Store) error {
+		counts, err = Counts(ctx, s)
+		return err
+	})
+	return counts, err
+}
+
 // Questions returns the questions of a scope without an answer. Those whose time is up get their default answers.
 func Questions(ctx context.Context, h host.Host, name string, scope gitrepo.Scope) (open []taskjson.OpenQuestion, err error) {
 	err = reading(ctx, h, name, scope, func(s *backlog.Store) error {

@@ -289,7 +289,7 @@ func (r *removal) remove(ctx context.Context) error {
 		return err
 	}
 	if aside != "" {
-		r.host.Report("Its backlog and logs are in " + aside)
+		r.host.Report("Its logs are in " + aside)
 	}
 	if err := r.repo.Remove(ctx, r.tree); err != nil {
 		return err
