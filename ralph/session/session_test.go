@@ -49,7 +49,7 @@ func claimBefore(t *testing.T, s *backlog.Store, slug, agent string) {
 func listen(t *testing.T, handler http.Handler, loop bool) func(context.Context) (net.Conn, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sock")
-	listener, err := net.Listen("unix", path) //nolint:noctx // it is closed
+	listener, err := net.Listen("unix", path)
 	assert.NilError(t, err)
 	server := httptest.NewUnstartedServer(handler)
 	assert.NilError(t, server.Listener.Close())
