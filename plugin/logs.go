@@ -18,10 +18,10 @@ import (
 func newLogsCommand(d dispatcher) *cobra.Command {
 	var opts manage.LogOptions
 	cmd := &cobra.Command{
-		Use:   "logs [OPTIONS] [SANDBOX] [run|shell|task]",
+		Use:   "logs [OPTIONS] [SANDBOX] [run|shell]",
 		Short: "Fetch the logs of a loop",
 		Long: `Fetch the logs of the last loop of this repository and branch, or of a sandbox; or of
-the last "run", "shell" or "task" command in its worktree. With --follow, the exit
+the last "run" or "shell" command in its worktree. With --follow, the exit
 code is that of the loop.`,
 		Args: cli.RequiresMaxArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

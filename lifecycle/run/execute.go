@@ -116,7 +116,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 		r.notify.Repaired(rec.cause)
 	}
 	rec.began = time.Now()
-	left := h.ReportOrphans(ctx, r.Driver, sb)
+	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb))() // also while this command waits for them
 	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
@@ -152,7 +152,6 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 			return 0, err
 		}
 		defer hangUp()
-		defer open.serveLeft(ctx, sb, left)()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
 		code, err := execSynced(ctx, h.Host, r, sb, p.ID, rec.cause != "", func() (int, error) {
 			stopWatch()
