@@ -49,7 +49,7 @@ func TestTerminalSizeIsForwarded(t *testing.T) {
 // the sandbox. What keeps a microVM alive can have one too.
 func (w *world) sizeInside(t *testing.T) string {
 	t.Helper()
-	return run(t, w.docker("exec", "--user", w.insideUser(), w.sandbox(t).ID, "sh", "-c",
+	return run(t, w.docker("exec", "--user", "0", w.sandbox(t).ID, // a loop is not visible to others "sh", "-c",
 		`for f in /proc/[0-9]*/fd/0; do grep -q _hold ${f%/fd/0}/cmdline && continue; t=$(readlink $f) || continue; case $t in /dev/pts/*) stty -F $t size; exit;; esac; done`)).expect(t, 0).stdout
 }
 

@@ -266,15 +266,14 @@ func TestEscapeSequencesOfTheAgentAreRemoved(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Sneak", Steps: []string{bypassLoop, `printf 'open \033]0;title\007way\n'`, hiddenText}})
 		res := w.ralph(t, "build").expect(t, 0)
 		out := res.stdout + res.stderr
-		assert.Check(t, is.Contains(out, "sneaked \x1b[32mgreen\x1b[0m\n"))
+		assert.Check(t, is.Contains(out, "sneaked green\n"), "the output of the loop is out of reach")
 		for _, sequence := range []string{"\x1b]", "\x1b[2J", "\a"} {
 			assert.Check(t, !strings.Contains(out, sequence), "%q in %q", sequence, out)
 		}
-		for _, out := range []string{res.stdout, w.ok(t, "logs")} {
-			_, after, found := strings.Cut(out, "\x1b[7mhidden")
-			assert.Check(t, found, "%q", out)
-			assert.Check(t, is.Contains(after, "\x1b[0m"), "the colours go on after it")
-		}
+		logs := w.ok(t, "logs")
+		_, after, found := strings.Cut(logs, "\x1b[7mhidden")
+		assert.Check(t, found, "%q", logs)
+		assert.Check(t, is.Contains(after, "\x1b[0m"), "the colours go on after it")
 
 		w.plan(t, task{ID: "b", Title: "Sneak again", Steps: []string{bypassLoop}})
 		term := w.terminal(t, w.docker("ralph", "build"))

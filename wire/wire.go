@@ -47,6 +47,8 @@ const (
 	// SessionReady is what "ralph _session" prints when it listens. A multiplexed connection follows, each of whose
 	// streams begins with [PeerLoop] or [PeerAgent].
 	SessionReady = "ralph-session 1\n"
+	// SessionTaken is what it prints instead if another one relays the session.
+	SessionTaken = "ralph-session 0\n"
 	// LostEnv is the reason of a restart, for a loop that continues the log of one
 	// that died with its sandbox. Both have the same dispatch.
 	LostEnv = "RALPH_LOST"

@@ -184,6 +184,9 @@ func attach(ctx context.Context, h host.Host, f *follower, n host.Record, from o
 			if errors.Is(key, lifecycle.ErrDetached) {
 				restore()
 				h.Report(fmt.Sprintf("\nDetached: %s continues in the sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
+				if !n.Live {
+					run.LeaveLoop(ctx, h, f.sandbox)
+				}
 				return lifecycle.ErrDetached
 			}
 			forward(os.Interrupt)

@@ -145,6 +145,7 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 	if err != nil {
 		return err
 	}
+	defer serveLeft(ctx, h, l, running)()
 	if now {
 		terminate(ctx, h, l, running)
 		return halt(ctx, h, l, true)

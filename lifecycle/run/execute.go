@@ -250,6 +250,9 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
+		if host.IsLoop(command) {
+			LeaveLoop(ctx, h.Host, sb.Name)
+		}
 	}
 	return code, err
 }

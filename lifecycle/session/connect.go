@@ -70,6 +70,9 @@ func awaitReady(ctx context.Context, conn io.ReadCloser, timeout time.Duration) 
 	return err
 }
 
+// errTaken means that another process on the host serves the session, or has not lost its connection yet.
+var errTaken = errors.New("another process serves the session")
+
 // maxQuoted is how much of another answer is read, in bytes.
 const maxQuoted = 300
 
@@ -78,8 +81,11 @@ const maxQuoted = 300
 func readReady(r io.Reader) error {
 	line := make([]byte, len(wire.SessionReady))
 	n, err := io.ReadFull(r, line)
-	if string(line[:n]) == wire.SessionReady {
+	switch string(line[:n]) {
+	case wire.SessionReady:
 		return nil
+	case wire.SessionTaken:
+		return errTaken
 	}
 	said := line[:n]
 	if err == nil {

@@ -4,6 +4,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -42,7 +43,8 @@ func defaults() timing {
 }
 
 // Serve connects to the sandbox and answers requests with handler until Close. It returns when the first connection
-// stands. A connection that breaks is made again; report gets warnings.
+// stands, or if another process serves the session: then this one does so after its end. A connection that breaks is
+// made again; report gets warnings.
 func Serve(ctx context.Context, d lifecycle.Relayer, sb lifecycle.Sandbox, id string, handler http.Handler, report func(string)) (*Session, error) {
 	return serve(ctx, connector{d, sb, id, defaults(), session.WithPeer}, handler, report)
 }
@@ -57,13 +59,13 @@ func serve(ctx context.Context, c connector, handler http.Handler, report func(s
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errTaken) {
 		cancel()
 		return nil, fmt.Errorf("connecting to the sandbox %s: %w", c.sandbox.Name, err)
 	}
 	s := &Session{connector: c, report: report, cancel: cancel, done: make(chan struct{})}
 	s.server = s.newServer(life, handler)
-	go s.run(life, conn)
+	go s.run(life, conn, err)
 	return s, nil
 }
 
@@ -112,19 +114,21 @@ func (s *Session) newServer(ctx context.Context, handler http.Handler) *http.Ser
 // often successful.
 const reportAt = 2
 
-// run serves a connection, and those that replace it, until ctx is done.
-func (s *Session) run(ctx context.Context, conn *yamux.Session) {
+// run serves a connection, and those that replace it, until ctx is done. Without one, err says why.
+func (s *Session) run(ctx context.Context, conn *yamux.Session, err error) {
 	defer close(s.done)
 	reported := false
 	for failures := 0; ; {
 		began := time.Now()
-		err := s.server.Serve(listen(conn))
+		if err == nil {
+			err = s.server.Serve(listen(conn))
+		}
 		if time.Since(began) >= s.stable {
 			failures = 0
 		}
 		for conn = nil; conn == nil; {
 			failures++
-			if failures == reportAt && ctx.Err() == nil {
+			if failures >= reportAt && !reported && ctx.Err() == nil && !errors.Is(err, errTaken) {
 				reported = true
 				s.report(fmt.Sprintf("Warning: lost the connection to the sandbox %s, connecting again: %v", s.sandbox.Name, err))
 			}

@@ -191,6 +191,20 @@ func TestShortLossIsNotReported(t *testing.T) {
 	assert.Equal(t, len(f.reports), 0)
 }
 
+// A session that another process serves is served after its end, and nothing is reported.
+func TestSessionOfAnotherProcess(t *testing.T) {
+	f := newFixture(t)
+	for range 4 {
+		f.relays <- answering(wire.SessionTaken)
+	}
+	f.relays <- listening(f.guests)
+	f.serve(t)
+	answer, err := post(t, <-f.guests, wire.PeerLoop, "/", "x")
+	assert.NilError(t, err)
+	assert.Equal(t, answer, "loop x")
+	assert.Equal(t, len(f.reports), 0)
+}
+
 // A connection would start a microVM that was stopped.
 func TestStoppedSandboxIsNotStarted(t *testing.T) {
 	f := newFixture(t)

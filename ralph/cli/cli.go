@@ -40,8 +40,6 @@ type Options struct {
 // Run runs the command line args, including the program's name, and returns the exit
 // code. As "task" the program is "ralph task", as [wire.SignProgram] it signs for git.
 func Run(ctx context.Context, args []string, o Options) int {
-	o.token = os.Getenv(wire.SessionTokenEnv)
-	_ = os.Unsetenv(wire.SessionTokenEnv) // not for the agent's processes
 	if len(args) == 0 {
 		args = []string{"ralph"}
 	}
@@ -56,6 +54,10 @@ func Run(ctx context.Context, args []string, o Options) int {
 		args = []string{"--help"}
 	}
 	command, args := args[0], args[1:]
+	if !strings.HasPrefix(command, "_") { // which pass their environment on
+		o.token = os.Getenv(wire.SessionTokenEnv)
+		_ = os.Unsetenv(wire.SessionTokenEnv) // not for the agent's processes
+	}
 	switch command {
 	case "--help", "-h":
 		_, _ = fmt.Fprint(o.Stdout, help.Text("ralph"))

@@ -58,6 +58,10 @@ func newRelay(socket string, p peers) *relay {
 // run relays until the host is gone: its end of the connection is closed, or does not answer.
 func (r *relay) run(ctx context.Context, host io.ReadWriteCloser) error {
 	listener, err := listenSocket(ctx, r.socket)
+	if errors.Is(err, errTaken) {
+		_, err = io.WriteString(host, wire.SessionTaken)
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("listening for the session: %w", err)
 	}

@@ -112,14 +112,25 @@ func TestRelayClosesConnectionsOverTheLimit(t *testing.T) {
 	r.end(t)
 }
 
-// The socket of a long path is as usable as another, and a later relay keeps its own.
-func TestRelayReplacesASocket(t *testing.T) {
+// The socket of a long path is as usable as another. Two relays do not share one, and nobody has that of a dead one.
+func TestRelayTakesAFreeSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), strings.Repeat("long", 30), "ID.sock")
 	first := startRelay(t, path, peers{})
-	second := startRelay(t, path, peers{})
+	host, sandbox := net.Pipe()
+	refused := make(chan error, 1)
+	go func() { refused <- newRelay(path, peers{}).run(t.Context(), sandbox) }()
+	answer := make([]byte, len(wire.SessionTaken))
+	_, err := io.ReadFull(host, answer)
+	assert.NilError(t, err)
+	assert.Equal(t, string(answer), wire.SessionTaken)
+	assert.NilError(t, <-refused)
+	first.dial(t)
 	first.end(t)
+
+	assert.NilError(t, os.WriteFile(path, nil, 0o600))
+	second := startRelay(t, path, peers{})
 	second.dial(t)
-	_, err := second.AcceptStream()
+	_, err = second.AcceptStream()
 	assert.NilError(t, err)
 	info, err := os.Stat(path)
 	assert.NilError(t, err)

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -42,10 +43,15 @@ func dialSocket(ctx context.Context, path string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// listenSocket listens on a socket that every user can connect to, and replaces an earlier one.
+var errTaken = errors.New("another process listens on the socket")
+
+// listenSocket listens on a socket that every user can connect to, and replaces one on which nobody listens.
 func listenSocket(ctx context.Context, path string) (listener *net.UnixListener, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
+	}
+	if conn, err := dialSocket(ctx, path); err == nil {
+		return nil, errors.Join(errTaken, conn.Close())
 	}
 	_ = os.Remove(path) // if it fails, so does listening
 	err = atSocket(path, func(address string) error {
