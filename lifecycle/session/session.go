@@ -110,9 +110,9 @@ func (s *Session) newServer(ctx context.Context, handler http.Handler) *http.Ser
 	}
 }
 
-// reportAt is the number of failures at which a lost connection is reported: the first attempt to connect again is
-// often successful.
-const reportAt = 2
+// reportAt is the number of failures at which a lost connection is reported: early attempts to connect again are
+// often successful, or the command has just ended with its sandbox.
+const reportAt = 3
 
 // run serves a connection, and those that replace it, until ctx is done. Without one, err says why.
 func (s *Session) run(ctx context.Context, conn *yamux.Session, err error) {

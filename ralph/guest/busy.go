@@ -43,7 +43,7 @@ func hasCommands(proc string) (bool, error) {
 		case pid == 1, stat == nil, stat[sysinfo.StatState] == "Z", stat[sysinfo.StatState] == "X":
 			return false
 		}
-		return !wire.IsService(sysinfo.Environ(proc, pid, wire.DispatchEnv)) && !isOurs(proc, pid)
+		return !wire.IsService(dispatchOf(proc, pid)) && !isOurs(proc, pid)
 	}), nil
 }
 

@@ -28,8 +28,7 @@ type process struct {
 }
 
 // dispatchProcesses lists the running processes of all dispatches, earliest first.
-// They are identified by their environment, by the [wire.DispatchMark] of a loop, which is not dumpable, or by the
-// dispatch's record.
+// They are identified by [dispatchOf] or, in a microVM, by the dispatch's record.
 func dispatchProcesses(proc string, records []record) ([]process, error) {
 	pids, err := sysinfo.Processes(proc)
 	if err != nil {
@@ -45,7 +44,7 @@ func dispatchProcesses(proc string, records []record) ([]process, error) {
 		if stat == nil || stat[sysinfo.StatState] == "Z" || stat[sysinfo.StatState] == "X" {
 			continue // exited
 		}
-		p := process{dispatch: cmp.Or(sysinfo.Environ(proc, pid, wire.DispatchEnv), marked(cmdline(proc, pid))), pid: pid}
+		p := process{dispatch: dispatchOf(proc, pid), pid: pid}
 		if p.start, err = strconv.ParseUint(stat[sysinfo.StatStart], 10, 64); err != nil {
 			continue // malformed
 		}
@@ -60,6 +59,12 @@ func dispatchProcesses(proc string, records []record) ([]process, error) {
 	}
 	slices.SortFunc(all, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })
 	return all, nil
+}
+
+// dispatchOf returns the dispatch of a process by its environment or, for ralph, which is not dumpable, by its
+// [wire.DispatchMark]; empty for none.
+func dispatchOf(proc string, pid int) string {
+	return cmp.Or(sysinfo.Environ(proc, pid, wire.DispatchEnv), marked(cmdline(proc, pid)))
 }
 
 // cmdline returns the arguments of a process; none if it has just ended. Unlike the environment, they are readable
