@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"modernc.org/sqlite"
+
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
@@ -31,6 +33,9 @@ func importDatabase(ctx context.Context, from, path string, scope Scope) (tasks 
 		return 0, faultf(ErrTooLarge, "database is larger than %d MiB", maxDatabase>>20)
 	}
 	if err := prepareDir(from); err != nil {
+		return 0, err
+	}
+	if err := checkPassive(ctx, from); err != nil {
 		return 0, err
 	}
 	source, err := open(ctx, from, scope, defaultBackoff(), 0) // without a .gitignore of ours
@@ -71,6 +76,29 @@ func (r rows) create(ctx context.Context, path string, scope Scope) error {
 		return nil
 	}
 	return err
+}
+
+// checkPassive refuses a database that computes: its author could have it run without end, and fill the disk.
+func checkPassive(ctx context.Context, path string) error {
+	connector, err := sqlite.NewConnector(dataSource(path, defaultBackoff().busyTimeout, 0))
+	if err != nil {
+		return fmt.Errorf("opening task database %s: %w", path, err)
+	}
+	s := &Store{db: sql.OpenDB(connector), path: path, wait: defaultBackoff()}
+	var computing sql.NullString
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `
+			SELECT MIN(m.type || ' ' || m.name) FROM sqlite_master m
+			WHERE m.type = 'trigger' OR m.sql LIKE 'CREATE VIRTUAL%'
+				OR m.type = 'table' AND EXISTS (SELECT 1 FROM pragma_table_xinfo(m.name) c WHERE c.hidden > 0)
+				OR m.type = 'index' AND EXISTS (SELECT 1 FROM pragma_index_xinfo(m.name) c WHERE c.cid = -2)
+				OR m.type = 'index' AND EXISTS (SELECT 1 FROM pragma_index_list(m.tbl_name) i WHERE i.name = m.name AND i.partial)`).
+			Scan(&computing)
+	})
+	if err == nil && computing.Valid {
+		err = unusable("task database %s belongs to another program: it has the %s", path, computing.String)
+	}
+	return errors.Join(err, s.Close())
 }
 
 func (s *Store) quickCheck(ctx context.Context, tx *sql.Tx) error {

@@ -1,6 +1,7 @@
 package backlog
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,6 +96,9 @@ func TestImportOfAnotherProgramsDatabase(t *testing.T) {
 	assert.DeepEqual(t, get(t, openHost(t, path, testScope()), "it's/1").Steps, []string{"one", "2"})
 }
 
+// foreignTask is a database with a task in another spelling of the scope.
+const foreignTask = foreignSchema + "INSERT INTO tasks (id, slug, scope_repo, scope_branch, title) VALUES ('m', 'm', 'acme/shop/', 'main', 'T');"
+
 func TestImportRefusesHostileDatabases(t *testing.T) {
 	for _, tc := range []struct {
 		name, want string
@@ -119,17 +123,47 @@ func TestImportRefusesHostileDatabases(t *testing.T) {
 				"NULL AS description, NULL AS category, 2 AS priority, 'open' AS status, NULL AS spec_ref, NULL AS ref, NULL AS result, NULL AS assignee, "+
 				"NULL AS lease_expires_at, 0 AS retry_count, NULL AS fail_reason, NULL AS steps, NULL AS created_at, NULL AS updated_at, NULL AS deleted_at")
 		}},
+		// Each would run when the task is moved to this spelling of its scope, or when the database is checked.
+		{"trigger", "trigger t", func(t *testing.T, path string) {
+			query(t, path, foreignTask+"CREATE TABLE junk (x); CREATE TRIGGER t AFTER UPDATE ON tasks BEGIN "+
+				"INSERT INTO junk WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT randomblob(1000000) FROM c; END")
+		}},
+		{"index on an expression", "index slow", func(t *testing.T, path string) {
+			query(t, path, foreignTask+"CREATE INDEX slow ON tasks (hex(zeroblob(length(title) * 900)))")
+		}},
+		{"partial index", "index slow", func(t *testing.T, path string) {
+			query(t, path, foreignTask+"CREATE INDEX slow ON tasks (title) WHERE title LIKE '%a%b'")
+		}},
+		{"computed column", "table tasks", func(t *testing.T, path string) {
+			query(t, path, foreignTask+"ALTER TABLE tasks ADD COLUMN slow TEXT AS (hex(zeroblob(length(title) * 900)))")
+		}},
+		{"virtual table", "table task_deps", func(t *testing.T, path string) {
+			query(t, path, foreignTask+"DROP TABLE task_deps; CREATE VIRTUAL TABLE task_deps USING fts5(task_id, blocked_by)")
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			from, path := dbPath(t), hostPath(t)
 			assert.NilError(t, os.MkdirAll(filepath.Dir(from), 0o755))
 			tc.prepare(t, from)
-			_, err := Import(t.Context(), from, path, testScope())
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := Import(ctx, from, path, testScope())
 			assert.ErrorContains(t, err, tc.want)
 			_, err = os.Lstat(path)
 			assert.ErrorIs(t, err, os.ErrNotExist)
 		})
 	}
+}
+
+// A search whose time is quadratic takes years.
+func TestImportDoesNotEvaluateConstraints(t *testing.T) {
+	from, path := dbPath(t), hostPath(t)
+	assert.NilError(t, os.MkdirAll(filepath.Dir(from), 0o755))
+	const slow = "title TEXT NOT NULL CHECK (instr(zeroblob(200000000), zeroblob(100000000) || x'01') = 0)"
+	query(t, from, "PRAGMA ignore_check_constraints = ON;"+strings.Replace(foreignTask, "title TEXT NOT NULL", slow, 1))
+	n, err := Import(t.Context(), from, path, testScope())
+	assert.NilError(t, err)
+	assert.Equal(t, n, 9)
 }
 
 func TestAdoptFrom(t *testing.T) {
