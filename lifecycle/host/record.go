@@ -33,7 +33,7 @@ type Record struct {
 	// output then; empty for none.
 	Detached bool   `json:"detached,omitempty"`
 	Log      string `json:"log,omitempty"`
-	// Token marks the loop's requests in its session; empty where connections do.
+	// Token marks the loop's requests in its session.
 	Token string `json:"token,omitempty"`
 	// Stopped says that the user has stopped the sandbox.
 	Stopped bool `json:"stopped,omitempty"`

@@ -114,7 +114,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		h.ReportEnd(t.name)
 		h.ReportBackgroundLoops(t.wt)
 	}
-	h.token = newToken(t.Driver)
+	h.token = newToken(opts.Command)
 	record, err := h.NewRecord(host.Record{ID: h.id, Token: h.token, Command: r.args(), Scope: t.spec.Scope, Root: t.spec.Root, Sandbox: t.spec.Name})
 	if err != nil {
 		return 0, err

@@ -40,9 +40,9 @@ func (s sessions) close() {
 	}
 }
 
-// newToken returns the token of a session; empty for a driver whose connections say whose they are.
-func newToken(driver lifecycle.Driver) string {
-	if d, ok := driver.(lifecycle.Relayer); ok && !d.RelaysPeers() {
+// newToken returns the token of a command's session; empty for one that is no loop.
+func newToken(command string) string {
+	if host.IsLoop(command) {
 		return rand.Text()
 	}
 	return ""
@@ -66,7 +66,7 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 	}
 	command, _ := host.LoopCommand(n.Command)
 	handler := door.NewDoor(door.DoorOptions{
-		Store: s.store, Session: n.ID, Command: command, Token: n.Token,
+		Store: s.store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
 		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
 		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
 	})

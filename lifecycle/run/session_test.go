@@ -135,12 +135,12 @@ func (d *relaying) client(id string, peer byte, token string) *door.Client {
 	}})
 }
 
-// Only a command whose connections do not say whose they are has a token.
+// Only a loop has a token.
 func TestSessionEnvironment(t *testing.T) {
-	assert.Equal(t, newToken(&relaying{peers: true}), "")
+	assert.Equal(t, newToken("run"), "")
 	assert.DeepEqual(t, sessionEnv("x", ""), []string{"RALPH_SESSION=x"})
-	token := newToken(&relaying{})
-	assert.Assert(t, token != "" && token != newToken(&relaying{}))
+	token := newToken("build")
+	assert.Assert(t, token != "" && token != newToken("build"))
 	assert.DeepEqual(t, sessionEnv("x", token), []string{"RALPH_SESSION=x", "RALPH_SESSION_TOKEN=" + token})
 }
 
@@ -162,20 +162,19 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 		name  string
 		peers bool
 		peer  byte
-		token string
 	}{
-		{name: "by its connection", peers: true, peer: wire.PeerLoop},
-		{name: "by its token", peer: wire.PeerAgent, token: "secret"},
+		{name: "by its connection and token", peers: true, peer: wire.PeerLoop},
+		{name: "by its token", peer: wire.PeerAgent},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, d, sb := dialing(t)
 			d.peers = tc.peers
 			ctx, cancel := context.WithCancel(t.Context())
-			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: tc.token, Command: []string{"ralph", "build"}})
+			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}})
 			assert.NilError(t, err)
 			cancel()
 
-			loop := d.client("x", tc.peer, tc.token)
+			loop := d.client("x", tc.peer, "secret")
 			agent, err := loop.Register(t.Context())
 			assert.NilError(t, err)
 			agents, err := s.store.Agents(t.Context())
@@ -183,8 +182,10 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 			assert.Equal(t, len(agents), 1)
 			assert.Equal(t, agents[0].ID, agent.ID)
 			assert.Equal(t, agents[0].Session, "x")
-			_, err = d.client("x", wire.PeerAgent, "guess").Register(t.Context())
+			_, err = d.client("x", wire.PeerLoop, "guess").Register(t.Context())
 			assert.Assert(t, err != nil, "an agent is no loop")
+			_, err = d.client("x", wire.PeerAgent, "secret").Register(t.Context())
+			assert.Equal(t, err != nil, tc.peers, "%v", err)
 
 			stop()
 			<-d.dialed["x"].CloseChan()

@@ -25,10 +25,10 @@ func waits() (report func(bool), got chan bool) {
 var errAway = errors.New("connection refused")
 
 func TestClientWaitsForTheHost(t *testing.T) {
-	dial := listen(t, NewDoor(DoorOptions{Store: newStore(t)}), true)
+	dial := listen(t, NewDoor(DoorOptions{Store: newStore(t), Token: "secret"}), true)
 	failures := 3
 	report, waiting := waits()
-	c := NewClient(ClientOptions{Wait: time.Minute, Waiting: report, Dial: func(ctx context.Context) (net.Conn, error) {
+	c := NewClient(ClientOptions{Token: "secret", Wait: time.Minute, Waiting: report, Dial: func(ctx context.Context) (net.Conn, error) {
 		if failures--; failures >= 0 {
 			return nil, errAway
 		}

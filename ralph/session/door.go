@@ -19,8 +19,10 @@ type DoorOptions struct {
 	Store *backlog.Store
 	// Session is the ID of the session, and Command the one that runs in it: plan, build, run or shell.
 	Session, Command string
-	// Token marks the loop's requests where connections do not; empty otherwise.
+	// Token marks the loop's requests; empty for a command that is no loop.
 	Token string
+	// Peers means that a connection of the loop is marked as well: see [WithPeer].
+	Peers bool
 	// Alive reports whether the command of another session still runs.
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
@@ -47,10 +49,11 @@ func WithPeer(ctx context.Context, loop bool) context.Context {
 	return context.WithValue(ctx, peerKey{}, loop)
 }
 
-// isLoop reports whether a request is from the loop.
+// isLoop reports whether a request is from the loop. Its connection does not suffice: other programs that are started
+// from outside of the sandbox have such ones, and an agent can have replaced them.
 func (d *Door) isLoop(r *http.Request) bool {
-	if loop, _ := r.Context().Value(peerKey{}).(bool); loop {
-		return true
+	if loop, _ := r.Context().Value(peerKey{}).(bool); d.options.Peers && !loop {
+		return false
 	}
 	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return found && d.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(d.options.Token)) == 1

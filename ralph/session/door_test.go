@@ -76,18 +76,22 @@ func TestLoopUsesItsBacklog(t *testing.T) {
 
 func TestOnlyTheLoopOperatesOnTheBacklog(t *testing.T) {
 	for _, tc := range []struct {
-		name, token, sent string
-		loop, allowed     bool
+		name, token, sent    string
+		peers, loop, allowed bool
 	}{
 		{name: "agent"},
-		{name: "loop", loop: true, allowed: true},
+		{name: "connection only", token: "secret", peers: true, loop: true},
+		{name: "connection of a command that is no loop", peers: true, loop: true},
+		{name: "connection of a relay that was replaced", token: "secret", loop: true},
+		{name: "token of another connection", token: "secret", sent: "secret", peers: true},
+		{name: "connection and token", token: "secret", sent: "secret", peers: true, loop: true, allowed: true},
 		{name: "token", token: "secret", sent: "secret", allowed: true},
 		{name: "wrong token", token: "secret", sent: "guess"},
 		{name: "no token", token: "secret"},
 		{name: "token that no one has", sent: "guess"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dial := listen(t, NewDoor(DoorOptions{Store: newStore(t), Token: tc.token}), tc.loop)
+			dial := listen(t, NewDoor(DoorOptions{Store: newStore(t), Token: tc.token, Peers: tc.peers}), tc.loop)
 			c := NewClient(ClientOptions{Dial: dial, Token: tc.sent})
 			_, err := c.Status(t.Context())
 			if tc.allowed {
@@ -172,16 +176,17 @@ func TestTaskCommandsHaveTheAccessOfAnAgent(t *testing.T) {
 // post sends a request of the loop without a client.
 func post(d *Door, method, path, body string, header ...string) (status int, answer string) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+d.options.Token)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r.WithContext(WithPeer(r.Context(), true)))
+	d.ServeHTTP(w, r)
 	return w.Code, w.Body.String()
 }
 
 func TestMalformedRequestsAreRefused(t *testing.T) {
-	d := NewDoor(DoorOptions{Store: newStore(t)})
+	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret"})
 	for _, tc := range []struct {
 		method, path, body string
 		status             int
@@ -211,7 +216,7 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 func TestRepeatedRequestsAreExecutedOnce(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a", "b")
-	d := NewDoor(DoorOptions{Store: s})
+	d := NewDoor(DoorOptions{Store: s, Token: "secret"})
 	body := `{"id":"1","args":["claim"],"agent":"me"}`
 	_, first := post(d, "POST", "/v1/task", body)
 	_, second := post(d, "POST", "/v1/task", body)
@@ -287,14 +292,15 @@ func FuzzDoor(f *testing.F) {
 	f.Add(taskPath, []byte(`{"id":"1","args":["claim","a"],"agent":"me","stdin":"e30=","specs":["a.md"],"set_aside":{"a":["refs/a"]}}`))
 	f.Add(taskPath, []byte(`{"id":"2","args":["plan-sync"],"stdin":"eyJpZCI6ImEiLCJ0IjoiVCJ9"}`))
 	f.Add(taskPath, []byte(`{"id":"3","args":[]} x`))
-	d := NewDoor(DoorOptions{Store: newStore(f), Session: "s1", Command: "plan", Alive: func(context.Context, string) bool { return false }})
+	d := NewDoor(DoorOptions{Store: newStore(f), Session: "s1", Command: "plan", Token: "secret", Alive: func(context.Context, string) bool { return false }})
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		r.URL.Path = path
 		d.loops, d.tasks = answers{}, answers{}
 		r.Header.Set(requestHeader, "1")
+		r.Header.Set("Authorization", "Bearer secret")
 		w := httptest.NewRecorder()
-		d.ServeHTTP(w, r.WithContext(WithPeer(r.Context(), true)))
+		d.ServeHTTP(w, r)
 		statuses := []int{http.StatusOK, http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity}
 		assert.Assert(t, slices.Contains(statuses, w.Code), w.Code)
 		assert.Assert(t, json.Valid(w.Body.Bytes()))

@@ -62,7 +62,12 @@ func listen(t *testing.T, handler http.Handler, loop bool) func(context.Context)
 
 func connect(t *testing.T, o DoorOptions, loop bool) *Client {
 	t.Helper()
-	return NewClient(ClientOptions{Dial: listen(t, NewDoor(o), loop)})
+	o.Token = "secret"
+	c := ClientOptions{Dial: listen(t, NewDoor(o), loop)}
+	if loop {
+		c.Token = o.Token
+	}
+	return NewClient(c)
 }
 
 // runTask runs a task command as a program in the sandbox does.
