@@ -113,21 +113,35 @@ func (s *Store) args(more ...any) []any {
 	return append([]any{s.scope.Repo, s.scope.Branch}, more...)
 }
 
-// addBlockers adds the blockers of the tasks that meet a condition on t.
+// addBlockers adds the blockers of the tasks that meet a condition on t. The result of one that blocks many tasks is in
+// memory once: an agent could exhaust it.
 func (r *rowSet) addBlockers(ctx context.Context, tx *sql.Tx, where string, args []any) error {
+	results := map[string]string{}
+	err := each(ctx, tx, `
+		SELECT b.id, b.result FROM tasks b WHERE b.result IS NOT NULL AND b.id IN (
+			SELECT d.blocked_by FROM tasks t JOIN task_deps d ON d.task_id = t.id WHERE `+inScope+" AND "+where+")", args, func(rows *sql.Rows) error {
+		var id, result string
+		err := rows.Scan(&id, &result)
+		results[id] = result
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	at := make(map[string]int, len(r.ids))
 	for i, id := range r.ids {
 		at[id] = i
 	}
 	return each(ctx, tx, `
-		SELECT d.task_id, b.slug, `+shownBlocker+`, COALESCE(b.result, '')
+		SELECT d.task_id, b.id, b.slug, `+shownBlocker+`
 		FROM tasks t JOIN task_deps d ON d.task_id = t.id JOIN tasks b ON b.id = d.blocked_by
 		WHERE `+inScope+" AND "+where+" ORDER BY b.slug", args, func(rows *sql.Rows) error {
-		var id string
+		var id, blocker string
 		var b Blocker
-		if err := rows.Scan(&id, &b.Slug, &b.Status, &b.Result); err != nil {
+		if err := rows.Scan(&id, &blocker, &b.Slug, &b.Status); err != nil {
 			return err
 		}
+		b.Result = results[blocker]
 		if i, ok := at[id]; ok {
 			r.tasks[i].Deps = append(r.tasks[i].Deps, b.Slug)
 			r.tasks[i].Blockers = append(r.tasks[i].Blockers, b)
