@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
@@ -35,11 +36,17 @@ type Door struct {
 	options      DoorOptions
 	local        *Local
 	loops, tasks answers
+	slots        chan struct{} // for task commands whose bodies or answers are in memory
+	running      sync.Mutex    // held by the one that is executed
 }
+
+// maxTasks is how many task commands are in memory at once; others wait. An agent could exhaust it.
+const maxTasks = 8
 
 // NewDoor returns a handler for the requests of a session.
 func NewDoor(o DoorOptions) *Door {
-	return &Door{options: o, local: &Local{Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former}}
+	local := &Local{Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former}
+	return &Door{options: o, local: local, slots: make(chan struct{}, maxTasks)}
 }
 
 type peerKey struct{}
@@ -61,6 +68,14 @@ func (d *Door) isLoop(r *http.Request) bool {
 
 // ServeHTTP answers a request.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == taskPath {
+		select {
+		case d.slots <- struct{}{}:
+			defer func() { <-d.slots }()
+		case <-r.Context().Done():
+			return
+		}
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxRequest)
 	status, body := d.serve(r)
 	w.Header().Set("Content-Type", "application/json")
@@ -125,6 +140,8 @@ func (d *Door) serveTask(r *http.Request) (status int, body []byte) {
 const maxOutput = 16 << 20
 
 func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
+	d.running.Lock()
+	defer d.running.Unlock()
 	agent, err := d.agent(ctx, r.Agent)
 	if err != nil {
 		return TaskResponse{Stderr: []byte("Error: " + err.Error() + "\n"), Code: 1}
@@ -135,7 +152,7 @@ func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
 		Store: d.options.Store, Access: task.AccessAgent, Agent: agent, Command: d.options.Command, Specs: r.Specs, SetAside: r.SetAside,
 		Former: d.options.Former,
 	})
-	return TaskResponse{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: code}
+	return TaskResponse{Stdout: stdout.text, Stderr: stderr.text, Code: code}
 }
 
 // maxName bounds the name of an agent and the ID of a request, in bytes.
@@ -170,9 +187,9 @@ func checkID(id string) error {
 	return nil
 }
 
-// output is a buffer of limited size.
+// output is a text of limited size.
 type output struct {
-	bytes.Buffer
+	text []byte
 	left int
 }
 
@@ -182,7 +199,8 @@ func (o *output) Write(p []byte) (int, error) {
 		return 0, errors.New("it is too long")
 	}
 	o.left -= len(p)
-	return o.Buffer.Write(p)
+	o.text = append(o.text, p...)
+	return len(p), nil
 }
 
 func refuse(status int, err error) (int, []byte) {

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -276,12 +278,42 @@ func TestRequestThatPanicsIsAnswered(t *testing.T) {
 
 func TestOutputIsLimited(t *testing.T) {
 	o := output{left: 3}
-	_, err := o.Write([]byte("abc"))
+	_, err := io.WriteString(&o, "abc")
 	assert.NilError(t, err)
-	_, err = o.Write([]byte("d"))
+	_, err = io.WriteString(&o, "d")
 	assert.Error(t, err, "it is too long")
 	status, _ := encode(strings.Repeat("x", maxAnswer))
 	assert.Equal(t, status, http.StatusUnprocessableEntity)
+}
+
+// slowBody is a request that does not arrive completely.
+type slowBody struct{ reading, end chan struct{} }
+
+func (b slowBody) Read([]byte) (int, error) {
+	b.reading <- struct{}{}
+	<-b.end
+	return 0, io.EOF
+}
+
+// An agent that sends many requests at once has only some of them read, and does not delay its loop.
+func TestManyTaskCommands(t *testing.T) {
+	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret"})
+	body := slowBody{make(chan struct{}, 3*maxTasks), make(chan struct{})}
+	var all sync.WaitGroup
+	for range 2 * maxTasks {
+		all.Go(func() {
+			d.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, taskPath, body))
+		})
+	}
+	for range maxTasks {
+		<-body.reading
+	}
+	status, _ := post(d, "POST", "/v1/loop/status", "{}", requestHeader, "1")
+	assert.Equal(t, status, http.StatusOK)
+	assert.Equal(t, len(body.reading), 0)
+	close(body.end)
+	all.Wait()
+	assert.Equal(t, len(body.reading), maxTasks)
 }
 
 // Whatever arrives is answered.

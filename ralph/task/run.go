@@ -50,6 +50,7 @@ type IO struct {
 type session struct {
 	IO
 	out   *bufio.Writer  // results; flushed at the end
+	full  bool           // the writer takes no more
 	store *backlog.Store // nil for commands without a database
 }
 
@@ -162,9 +163,18 @@ func (s *session) report(err error) int {
 
 // print and printf write results without control sequences: tasks are written by
 // agents. The writer stores the first error, and Run reports it.
-func (s *session) print(text string) { _, _ = s.out.WriteString(termsafe.Strip(text)) }
+func (s *session) print(text string) {
+	if !s.full {
+		_, err := s.out.WriteString(termsafe.Strip(text))
+		s.full = err != nil
+	}
+}
 
-func (s *session) printf(format string, args ...any) { s.print(fmt.Sprintf(format, args...)) }
+func (s *session) printf(format string, args ...any) {
+	if !s.full { // what an agent has stored can print without end
+		s.print(fmt.Sprintf(format, args...))
+	}
+}
 
 func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, termsafe.Strip(line)) }
 
