@@ -51,6 +51,9 @@ type Store struct {
 	limited bool
 }
 
+// Path returns the path of the database.
+func (s *Store) Path() string { return s.path }
+
 // Top returns the root of the worktree of the database.
 func (s *Store) Top() string { return filepath.Dir(filepath.Dir(s.path)) }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
@@ -37,7 +36,7 @@ type Door struct {
 	local        *Local
 	loops, tasks answers
 	slots        chan struct{} // for task commands whose bodies or answers are in memory
-	running      sync.Mutex    // held by the one that is executed
+	running      chan struct{} // for the one that is executed
 }
 
 // maxTasks is how many task commands are in memory at once; others wait. An agent could exhaust it.
@@ -46,7 +45,7 @@ const maxTasks = 8
 // NewDoor returns a handler for the requests of a session.
 func NewDoor(o DoorOptions) *Door {
 	local := &Local{Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former}
-	return &Door{options: o, local: local, slots: make(chan struct{}, maxTasks)}
+	return &Door{options: o, local: local, slots: make(chan struct{}, maxTasks), running: make(chan struct{}, 1)}
 }
 
 type peerKey struct{}
@@ -116,7 +115,7 @@ func (d *Door) serveLoop(r *http.Request, name string) (status int, body []byte)
 	return d.loops.once(id, func() (int, []byte) {
 		result, err := operation(context.WithoutCancel(r.Context()), d.local, request)
 		if err != nil {
-			return refuse(http.StatusUnprocessableEntity, err)
+			return refuse(http.StatusUnprocessableEntity, d.withoutPath(err))
 		}
 		return encode(result)
 	})
@@ -131,6 +130,12 @@ func (d *Door) serveTask(r *http.Request) (status int, body []byte) {
 	if err != nil {
 		return refuse(http.StatusBadRequest, err)
 	}
+	select {
+	case d.running <- struct{}{}:
+		defer func() { <-d.running }()
+	case <-r.Context().Done(): // it can be repeated
+		return refuse(http.StatusServiceUnavailable, context.Cause(r.Context()))
+	}
 	return d.tasks.once(request.ID, func() (int, []byte) {
 		return encode(d.runTask(context.WithoutCancel(r.Context()), request))
 	})
@@ -140,8 +145,6 @@ func (d *Door) serveTask(r *http.Request) (status int, body []byte) {
 const maxOutput = 16 << 20
 
 func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
-	d.running.Lock()
-	defer d.running.Unlock()
 	agent, err := d.agent(ctx, r.Agent)
 	if err != nil {
 		return TaskResponse{Stderr: []byte("Error: " + err.Error() + "\n"), Code: 1}
@@ -152,7 +155,23 @@ func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
 		Store: d.options.Store, Access: task.AccessAgent, Agent: agent, Command: d.options.Command, Specs: r.Specs, SetAside: r.SetAside,
 		Former: d.options.Former,
 	})
-	return TaskResponse{Stdout: stdout.text, Stderr: stderr.text, Code: code}
+	return TaskResponse{Stdout: stdout.text, Stderr: bytes.ReplaceAll(stderr.text, []byte(d.options.Store.Path()), []byte(unnamed)), Code: code}
+}
+
+// unnamed is the database in errors: where it is on the host is no business of the sandbox.
+const unnamed = "of this worktree"
+
+// pathless is an error without the path of the database.
+type pathless struct {
+	error
+	text string
+}
+
+func (e *pathless) Error() string { return e.text }
+func (e *pathless) Unwrap() error { return e.error }
+
+func (d *Door) withoutPath(err error) error {
+	return &pathless{err, strings.ReplaceAll(err.Error(), d.options.Store.Path(), unnamed)}
 }
 
 // maxName bounds the name of an agent and the ID of a request, in bytes.

@@ -16,6 +16,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
@@ -284,6 +285,20 @@ func TestOutputIsLimited(t *testing.T) {
 	assert.Error(t, err, "it is too long")
 	status, _ := encode(strings.Repeat("x", maxAnswer))
 	assert.Equal(t, status, http.StatusUnprocessableEntity)
+}
+
+func TestErrorsDoNotTellWhereTheDatabaseIs(t *testing.T) {
+	s := newStore(t)
+	c := connect(t, DoorOptions{Store: s}, true)
+	_, err := sqlshell.Run(t.Context(), s.Path(), "DROP TABLE tasks")
+	assert.NilError(t, err)
+	_, err = s.Counts(t.Context())
+	assert.ErrorContains(t, err, s.Path())
+	const want = "using task database of this worktree: "
+	_, err = c.Status(t.Context())
+	assert.Assert(t, strings.HasPrefix(err.Error(), want), "%v", err)
+	out := runTask(t, c, "", "plan-status")
+	assert.Assert(t, strings.HasPrefix(string(out.Stderr), "Error: "+want), "%s", out.Stderr)
 }
 
 // slowBody is a request that does not arrive completely.
