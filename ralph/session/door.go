@@ -72,7 +72,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case d.slots <- struct{}{}:
 			defer func() { <-d.slots }()
 		case <-r.Context().Done():
-			return
+			panic(http.ErrAbortHandler) // without an answer, the client repeats it
 		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxRequest)
@@ -133,8 +133,8 @@ func (d *Door) serveTask(r *http.Request) (status int, body []byte) {
 	select {
 	case d.running <- struct{}{}:
 		defer func() { <-d.running }()
-	case <-r.Context().Done(): // it can be repeated
-		return refuse(http.StatusServiceUnavailable, context.Cause(r.Context()))
+	case <-r.Context().Done():
+		panic(http.ErrAbortHandler) // as above
 	}
 	return d.tasks.once(request.ID, func() (int, []byte) {
 		return encode(d.runTask(context.WithoutCancel(r.Context()), request))

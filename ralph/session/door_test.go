@@ -301,6 +301,25 @@ func TestErrorsDoNotTellWhereTheDatabaseIs(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(string(out.Stderr), "Error: "+want), "%s", out.Stderr)
 }
 
+// The client sends a task command again to the next process on the host.
+func TestWaitingTaskCommandIsNotAnswered(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, fill := range []func(*Door){
+		func(d *Door) { d.slots = make(chan struct{}) },
+		func(d *Door) { d.running = make(chan struct{}) },
+	} {
+		d := NewDoor(DoorOptions{Store: newStore(t)})
+		fill(d)
+		func() {
+			defer func() { assert.Equal(t, recover(), http.ErrAbortHandler) }()
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, taskPath, strings.NewReader(`{"id":"1","args":["list"]}`))
+			d.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		assert.Equal(t, len(d.tasks.all), 0)
+	}
+}
+
 // slowBody is a request that does not arrive completely.
 type slowBody struct{ reading, end chan struct{} }
 
