@@ -187,6 +187,12 @@ type rows struct {
 // row is a task by column; a value is nil, a string or a number.
 type row map[string]any
 
+// What a task and a dependency take in memory, in bytes, without their texts.
+const (
+	rowSize = 2 << 10
+	depSize = 64
+)
+
 // rows reads the tasks of the scope.
 func (s *Store) rows(ctx context.Context, tx *sql.Tx) (all rows, err error) {
 	columns := taskColumnNames()
@@ -195,25 +201,28 @@ func (s *Store) rows(ctx context.Context, tx *sql.Tx) (all rows, err error) {
 		pointers[i] = &values[i]
 	}
 	size := 0
+	grow := func(bytes int) error {
+		if size += bytes; size > maxDatabase {
+			return faultf(ErrTooLarge, "backlog is larger than %d MiB", maxDatabase>>20)
+		}
+		return nil
+	}
 	err = each(ctx, tx, "SELECT "+strings.Join(columns, ", ")+" FROM tasks t WHERE "+inScope+" ORDER BY rowid", s.args(), func(found *sql.Rows) error {
 		if err := found.Scan(pointers...); err != nil {
 			return err
 		}
-		r := row{}
+		r, length := row{}, rowSize
 		for i, column := range columns {
 			if blob, ok := values[i].([]byte); ok {
 				values[i] = string(blob)
 			}
 			if text, ok := values[i].(string); ok {
-				size += len(text)
+				length += len(text)
 			}
 			r[column] = values[i]
 		}
-		if size > maxDatabase {
-			return faultf(ErrTooLarge, "backlog is larger than %d MiB", maxDatabase>>20)
-		}
 		all.tasks = append(all.tasks, r)
-		return nil
+		return grow(length)
 	})
 	if err != nil {
 		return rows{}, err
@@ -221,9 +230,11 @@ func (s *Store) rows(ctx context.Context, tx *sql.Tx) (all rows, err error) {
 	err = each(ctx, tx, `SELECT d.task_id, d.blocked_by FROM tasks t JOIN task_deps d ON d.task_id = t.id
 		JOIN tasks b ON b.id = d.blocked_by WHERE `+inScope+" AND b.scope_repo = ?1 AND b.scope_branch = ?2", s.args(), func(found *sql.Rows) error {
 		var d [2]string
-		err := found.Scan(&d[0], &d[1])
+		if err := found.Scan(&d[0], &d[1]); err != nil {
+			return err
+		}
 		all.deps = append(all.deps, d)
-		return err
+		return grow(depSize + len(d[0]) + len(d[1]))
 	})
 	return all, err
 }

@@ -123,6 +123,10 @@ func TestImportRefusesHostileDatabases(t *testing.T) {
 				"NULL AS description, NULL AS category, 2 AS priority, 'open' AS status, NULL AS spec_ref, NULL AS ref, NULL AS result, NULL AS assignee, "+
 				"NULL AS lease_expires_at, 0 AS retry_count, NULL AS fail_reason, NULL AS steps, NULL AS created_at, NULL AS updated_at, NULL AS deleted_at")
 		}},
+		{"many tasks", "larger than 256 MiB", func(t *testing.T, path string) {
+			query(t, path, foreignSchema+"INSERT INTO tasks (id, slug, scope_repo, scope_branch, title) "+
+				"WITH RECURSIVE c(x) AS (SELECT 10 UNION ALL SELECT x + 1 FROM c LIMIT 150000) SELECT x, x, 'acme/shop', 'main', '' FROM c")
+		}},
 		// Each would run when the task is moved to this spelling of its scope, or when the database is checked.
 		{"trigger", "trigger t", func(t *testing.T, path string) {
 			query(t, path, foreignTask+"CREATE TABLE junk (x); CREATE TRIGGER t AFTER UPDATE ON tasks BEGIN "+
