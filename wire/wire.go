@@ -38,9 +38,9 @@ const (
 	BranchEnv = "RALPH_BRANCH"
 	// SubdirEnv is the subdirectory of the worktree in which a command runs, if the clone has it.
 	SubdirEnv = "RALPH_SUBDIR"
-	// SessionEnv is the ID of the session that joins a command with its process on the host, and
-	// SessionTokenEnv what marks the requests of a loop.
-	SessionEnv      = "RALPH_SESSION"
+	// SessionEnv is the ID of the session that joins a command with its process on the host.
+	SessionEnv = "RALPH_SESSION"
+	// SessionTokenEnv marks the requests of a loop in its session.
 	SessionTokenEnv = "RALPH_SESSION_TOKEN"
 	// SessionDir is where a container has the sockets of its sessions.
 	SessionDir = "/run/ralph"

@@ -57,7 +57,7 @@ func (i *Scan) incomingAside(name string) gitsync.Gate {
 	}
 	var held []string
 	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
-		if i.absent {
+		if i.absent != "" {
 			return true, nil
 		}
 		if slices.Equal(in.Commits, held) {

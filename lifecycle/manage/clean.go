@@ -270,7 +270,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return removeOther(ctx, h, l, discard)
 	}
 	if l.Backend.Unusable != nil {
-		return forgetSandbox(ctx, h, l, discard)
+		return forgetSandbox(h, l, discard)
 	}
 	if err := checkIdle(ctx, l); err != nil {
 		return err
@@ -321,7 +321,7 @@ func removeDiscarded(ctx context.Context, h host.Host, l host.Located) error {
 }
 
 // forgetSandbox forgets a sandbox on an engine that cannot be reached, if its commits may be lost.
-func forgetSandbox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
+func forgetSandbox(h host.Host, l host.Located, discard bool) error {
 	name := l.Sandbox.Name
 	if !discard {
 		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unusable),

@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
@@ -105,6 +106,10 @@ func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.
 		}
 	}
 	l, err = h.Locate(ctx, name)
+	if engine.ConnectionLost(err) {
+		h.Warn(err)
+		l, err = h.Recorded(name), nil
+	}
 	if err != nil {
 		return l, err
 	}

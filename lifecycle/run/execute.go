@@ -45,20 +45,8 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 		return Result{Err: err}
 	}
 	defer open.close()
-	ensurer := ensurer(h.Host, r.Target, r.use)
-	p := lifecycle.Process{
-		ID:      h.id,
-		Lasting: true,
-		Args:    r.args(),
-		AnyCode: r.opts.AnyCode,
-		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
-	}
-	env := slices.Concat(r.env, r.cloud, sessionEnv(h.id, h.token))
-	if ready.Clone { // which may lack the subdirectory
-		p.Dir = filepath.ToSlash(ready.Root)
-		env = append(env, wire.SubdirEnv+"="+r.wt.Prefix)
-	}
-	p.Env = env
+	ensurer, p := ensurer(h.Host, r.Target, r.use), h.process(r)
+	env := p.Env
 	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
 	start := &starter{session: h, driver: r.Driver, command: command, name: ready.Name, grace: grace(r.Driver)}
 	image := ensurer.Image
@@ -100,6 +88,23 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 			return res
 		}
 	}
+}
+
+// process describes the command.
+func (h session) process(r Ready) lifecycle.Process {
+	p := lifecycle.Process{
+		ID:      h.id,
+		Lasting: true,
+		Args:    r.args(),
+		AnyCode: r.opts.AnyCode,
+		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
+		Env:     slices.Concat(r.env, r.cloud, sessionEnv(h.id, h.token)),
+	}
+	if r.spec.Clone { // which may lack the subdirectory
+		p.Dir = filepath.ToSlash(r.spec.Root)
+		p.Env = append(p.Env, wire.SubdirEnv+"="+r.wt.Prefix)
+	}
+	return p
 }
 
 // attempt ensures the sandbox and runs the process. A sandbox without ralph is prepared once

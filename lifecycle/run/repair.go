@@ -52,7 +52,11 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
-	if err := t.place(ctx, h, h.Connect()); err != nil {
+	connected := h.Connect()
+	if err := t.choose(ctx, h, connected); err != nil {
+		return err
+	}
+	if err := t.describe(ctx, h, connected); err != nil {
 		return err
 	}
 	git, err := commits.Open(ctx, h, t.wt, t.Backend, t.scan, &t.spec, commits.Brings{Ignored: t.cfg.Include})

@@ -52,7 +52,7 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 	if t.files, err = hostConfig(h, t.cfg.Agent.Name, opts); err != nil {
 		return t, err
 	}
-	if err := t.place(ctx, h, connected); err != nil {
+	if err := t.choose(ctx, h, connected); err != nil {
 		return t, err
 	}
 	if t.Build { // which can use an existing sandbox
@@ -60,10 +60,12 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 			return t, err
 		}
 	}
-	if t.spec.Clone {
-		err = commits.Check(ctx, h, t.wt, t.name)
+	if commits.WantsClone(t.cfg, t.Kind) {
+		if err := commits.Check(ctx, h, t.wt, t.name); err != nil {
+			return t, err
+		}
 	}
-	return t, err
+	return t, t.describe(ctx, h, connected)
 }
 
 // configure finds the scope and reads its configuration.
@@ -83,8 +85,8 @@ func configure(ctx context.Context, h host.Host, opts Options) (t Target, err er
 	return t, err
 }
 
-// place chooses driver and image, and describes the sandbox.
-func (t *Target) place(ctx context.Context, h host.Host, connected func() (host.API, error)) error {
+// choose chooses driver and image.
+func (t *Target) choose(ctx context.Context, h host.Host, connected func() (host.API, error)) error {
 	req, err := host.ImageRequest(ctx, t.wt, t.cfg)
 	if err != nil {
 		return err
@@ -96,6 +98,11 @@ func (t *Target) place(ctx context.Context, h host.Host, connected func() (host.
 		return err
 	}
 	t.from = t.movedFrom(ctx, h, connected)
+	return nil
+}
+
+// describe names and describes the sandbox.
+func (t *Target) describe(ctx context.Context, h host.Host, connected func() (host.API, error)) (err error) {
 	if t.cfg.Sandbox.Reuse { // others have unique names
 		if err := resolveName(ctx, h, t.wt, &t.Choice); err != nil {
 			return err

@@ -126,7 +126,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		err = l.lostHost
 	}
 	if err != nil {
-		stop, err := l.withoutHost(err)
+		stop, err = l.withoutHost(err)
 		return it.after, stop, errors.Join(noGit, err)
 	}
 	if noGit != nil && it.end != endInterrupted {
