@@ -49,7 +49,7 @@ func (s Suite) testRelay(t *testing.T) {
 		s.busy(t, sb, false)
 		running, err := s.Driver.Dispatches(t.Context(), sb)
 		assert.NilError(t, err)
-		assert.Equal(t, len(running), 0, "a session is no command")
+		assert.Equal(t, len(running), 0, "a session is no command: %+v", running)
 		assert.NilError(t, session.Close())
 	}
 	becomes(t, "the socket is gone", func() (string, bool) {
