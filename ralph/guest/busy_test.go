@@ -11,8 +11,8 @@ import (
 func TestOnlyCommandsCountAsBusy(t *testing.T) {
 	idle := []fakeProcess{
 		{1, "ralph", "S", 1, "", "ralph\x00_init\x00"},
-		{7, "ralph", "S", 10, "sABC", "/opt/ralph/bin/ralph\x00_mirror\x00send\x00"},
-		{18, "ralph", "S", 10, "", "/opt/ralph/bin/ralph\x00_mirror\x00" + wire.DispatchMark("sXYZ") + "\x00"},
+		{7, "ralph", "S", 10, "sABC", "/opt/ralph/bin/ralph\x00_branch\x00"},
+		{18, "ralph", "S", 10, "", "/opt/ralph/bin/ralph\x00_branch\x00" + wire.DispatchMark("sXYZ") + "\x00"},
 		{8, "git", "R", 11, "sDEF", "git\x00pack-objects\x00"},
 		{9, "ralph", "R", 12, "", "/opt/ralph/bin/ralph\x00_dispatches\x00"},
 		{10, "ralph", "R", 13, "", "/opt/ralph/bin/ralph\x00_busy\x00"},

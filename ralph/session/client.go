@@ -39,6 +39,7 @@ type Client struct {
 	interrupted chan struct{}
 	interrupt   func()
 	away        atomic.Bool // the host, for longer than Wait: the next requests do not wait again
+	log         atomic.Pointer[logQueue]
 }
 
 var _ Backlog = (*Client)(nil)
@@ -110,7 +111,7 @@ func (c *Client) send(ctx context.Context, path, id string, request, response an
 			return err
 		case !time.Now().Before(end):
 			c.away.Store(true)
-			return hint.Wrap(fmt.Errorf("%w: %w", ErrNoHost, err), "run %q on the host", "docker ralph attach")
+			return noHost(err)
 		}
 		if !waiting {
 			waiting = true
@@ -124,6 +125,10 @@ func (c *Client) send(ctx context.Context, path, id string, request, response an
 		case <-time.After(min(pause, time.Until(end))):
 		}
 	}
+}
+
+func noHost(err error) error {
+	return hint.Wrap(fmt.Errorf("%w: %w", ErrNoHost, err), "run %q on the host", "docker ralph attach")
 }
 
 // attempt sends a request once. A failed connection is a lostError.

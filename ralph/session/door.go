@@ -7,11 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // DoorOptions configure a [Door].
@@ -27,6 +30,10 @@ type DoorOptions struct {
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
 	Former task.Former
+	// Logs is the directory of logs.
+	Logs string
+	// Event is called after an event was written to a log; it must not block. It may be nil.
+	Event func(runlog.Event)
 }
 
 // Door answers the requests of one session: those of its loop, and the task commands of its agent and of others in the
@@ -37,6 +44,7 @@ type Door struct {
 	loops, tasks answers
 	slots        chan struct{} // for task commands whose bodies or answers are in memory
 	running      chan struct{} // for the one that is executed
+	log          sync.Mutex    // for writing the log
 }
 
 // maxTasks is how many task commands are in memory at once; others wait. An agent could exhaust it.
@@ -99,12 +107,10 @@ func (d *Door) serveLoop(r *http.Request, name string) (status int, body []byte)
 	if !d.isLoop(r) {
 		return refuse(http.StatusForbidden, errors.New("only the loop of the session may do this"))
 	}
-	operation, known := operations()[name]
-	if !known {
+	operation, err := d.operation(name, r.Body)
+	if operation == nil {
 		return refuse(http.StatusNotFound, fmt.Errorf("unknown request %q", name))
 	}
-	var request loopRequest
-	err := decodeStrictly(r.Body, &request)
 	id := r.Header.Get(requestHeader)
 	if err == nil {
 		err = checkID(id)
@@ -113,12 +119,23 @@ func (d *Door) serveLoop(r *http.Request, name string) (status int, body []byte)
 		return refuse(http.StatusBadRequest, err)
 	}
 	return d.loops.once(id, func() (int, []byte) {
-		result, err := operation(context.WithoutCancel(r.Context()), d.local, request)
+		result, err := operation(context.WithoutCancel(r.Context()))
 		if err != nil {
 			return refuse(http.StatusUnprocessableEntity, d.withoutPath(err))
 		}
 		return encode(result)
 	})
+}
+
+// operation decodes a request of the loop. It returns nil for an unknown name.
+func (d *Door) operation(name string, body io.Reader) (func(context.Context) (any, error), error) {
+	perform, known := operations()[name]
+	if !known {
+		return d.logOperation(name, body)
+	}
+	var request loopRequest
+	err := decodeStrictly(body, &request)
+	return func(ctx context.Context) (any, error) { return perform(ctx, d.local, request) }, err
 }
 
 func (d *Door) serveTask(r *http.Request) (status int, body []byte) {
@@ -161,7 +178,7 @@ func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
 // unnamed is the database in errors: where it is on the host is no business of the sandbox.
 const unnamed = "of this worktree"
 
-// pathless is an error without the path of the database.
+// pathless is an error without the paths of the host.
 type pathless struct {
 	error
 	text string
@@ -171,7 +188,11 @@ func (e *pathless) Error() string { return e.text }
 func (e *pathless) Unwrap() error { return e.error }
 
 func (d *Door) withoutPath(err error) error {
-	return &pathless{err, strings.ReplaceAll(err.Error(), d.options.Store.Path(), unnamed)}
+	text := strings.ReplaceAll(err.Error(), d.options.Store.Path(), unnamed)
+	if d.options.Logs != "" {
+		text = strings.ReplaceAll(text, d.options.Logs, "the logs")
+	}
+	return &pathless{err, text}
 }
 
 // maxName bounds the name of an agent and the ID of a request, in bytes.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 const (
@@ -93,7 +95,7 @@ func kinds() map[string]error {
 	return map[string]error{
 		"not-found": backlog.ErrNotFound, "not-eligible": backlog.ErrNotEligible, "not-active": backlog.ErrNotActive, "not-done": backlog.ErrNotDone,
 		"not-assignee": backlog.ErrNotAssignee, "lost": backlog.ErrLost, "too-large": backlog.ErrTooLarge, "damaged": backlog.ErrDamaged,
-		"locked": backlog.ErrLocked,
+		"locked": backlog.ErrLocked, "not-exist": fs.ErrNotExist, "running": runlog.ErrRunning,
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 
 var (
 	loopName = lazyregexp.New(`^[0-9]{8}-[0-9]{6}-[0-9A-Za-z._-]{1,80}$`)
+	// fileName matches the files that grow. The others are replaced as a whole.
 	fileName = lazyregexp.New(`^[0-9a-z][0-9a-z.-]{0,59}\.(log|jsonl)$`)
 )
 
@@ -31,12 +32,12 @@ func validLoop(name string) bool {
 	return loopName().MatchString(name) && !strings.HasSuffix(name, ".log") && filepath.IsLocal(name)
 }
 
-// isState reports whether a file is replaced as a whole. The others only grow.
-func isState(file string) bool { return file == loopFile || file == nowFile }
-
 // Received is the log of a loop that sends what it writes. What it sends is not trusted.
 type Received struct {
-	Loop  Loop
+	Loop Loop
+	// Events are the events that were appended.
+	Events []Event
+
 	files local
 	size  int64
 	count int
@@ -115,23 +116,34 @@ func (r *Received) append(file string, offset int64, p []byte) error {
 	if err := r.files.Append(file, p); err != nil {
 		return err
 	}
+	if file == eventsFile {
+		r.Events = append(r.Events, ParseEvents(p, size)...)
+	}
 	r.size += int64(len(p))
 	return nil
 }
 
 // Replace replaces a file with the state of the loop atomically.
 func (r *Received) Replace(file string, content []byte) error {
-	err := errors.New("invalid name")
-	if isState(file) {
-		err = r.admit(file, 0, len(content) > maxState)
-	}
-	if err == nil {
-		err = r.files.Replace(file, content)
-	}
-	if err != nil {
+	if err := r.replace(file, content); err != nil {
 		return fmt.Errorf("receiving the log %q: %w", file, err)
 	}
 	return nil
+}
+
+func (r *Received) replace(file string, content []byte) error {
+	if file != loopFile && file != nowFile {
+		return errors.New("invalid name")
+	}
+	if file == loopFile {
+		if loop, err := parseLoop(content); err != nil || loop.Dispatch != r.Loop.Dispatch {
+			return errors.New("it is not the state of this loop")
+		}
+	}
+	if err := r.admit(file, 0, len(content) > maxState); err != nil {
+		return err
+	}
+	return r.files.Replace(file, content)
 }
 
 // admit counts a new file, and refuses what exceeds a bound.
