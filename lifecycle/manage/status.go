@@ -139,14 +139,14 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	s := SandboxStatus{
 		Name: sb.Name, Repo: sb.Scope.Repo, Branch: sb.Scope.Branch, Driver: l.Backend.Kind, Agent: sb.Agent, State: string(sb.State),
 		Engine: l.Backend.Engine.String(), Remote: !l.Backend.Engine.Local(),
-		Worktree: sb.Root, Workspace: workspaceOf(sb), Image: sb.Image, Logs: h.LogsOf(sb), Current: current, OtherClient: sb.OtherClient,
+		Worktree: sb.Root, Workspace: workspaceOf(sb), Image: sb.Image, Current: current, OtherClient: sb.OtherClient,
 		Questions: []taskjson.OpenQuestion{}, Blocked: []denylog.Refusal{},
 	}
 	if s.OtherClient != "" { // its worktree and its logs may be on another machine
 		s.Activity = Unknown
 		return s
 	}
-	s.Gone = host.Missing(sb.Root)
+	s.Logs, s.Gone = h.LogsOf(sb), host.Missing(sb.Root)
 	var err error
 	if s.Loop, err = loopOf(ctx, h, l); err != nil {
 		err = fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
