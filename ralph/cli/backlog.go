@@ -56,20 +56,6 @@ func (s *agentEnv) isRunning(agentID string) bool {
 	return slices.ContainsFunc(s.Others, func(a session.Agent) bool { return a.ID == agentID })
 }
 
-// finishedBy returns the tasks that an agent has finished.
-func (s *agentEnv) finishedBy(ctx context.Context, agentID string) (slugs []string) {
-	if s.backlog == nil || agentID == "" {
-		return nil
-	}
-	all, _ := s.backlog.Tasks(ctx) // only for the log
-	for slug, task := range all {
-		if task.Status == backlog.StatusDone && task.Assignee == agentID {
-			slugs = append(slugs, slug)
-		}
-	}
-	return slugs
-}
-
 // hasWork reports whether there are specs, or tasks to build. It changes to the top of
 // the worktree if there are no specs in the current directory.
 func (j *job) hasWork(ctx context.Context) (bool, error) {

@@ -128,7 +128,7 @@ func newJob(ctx context.Context, mode agent.Mode, flags loopFlags) (*job, error)
 // outcome is the result of a session.
 type outcome struct {
 	report loop.Report
-	log    string // directory of the loop's log, or ""
+	log    string // directory of the loop's log, its name in a sandbox, or ""
 	err    error
 }
 
@@ -209,7 +209,7 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 		stdout = io.Discard
 		_, _ = fmt.Fprintln(lo.Screen, j.title(s))
 	}
-	result := o.runLoop(ctx, lo)
+	result := o.runLoop(ctx, j, lo)
 	if errors.Is(result.err, loop.ErrUnread) {
 		stdout = io.Discard
 	}
@@ -273,7 +273,7 @@ func (j *job) options(ctx context.Context, s *agentEnv) loop.Options {
 	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
 	lo.Backlog = s.backlog
 	if j.host != nil {
-		lo.OnWait = j.host.onWait
+		lo.OnWait, lo.Flush = j.host.onWait, j.host.Flush
 	}
 	if j.session.Sandboxed {
 		lo.Limits, lo.OtherSession = loop.ReadCgroup, guest.OtherSession
@@ -306,7 +306,7 @@ func (o outcome) end() runlog.LoopEnd {
 }
 
 // runLoop runs the loop and logs the result.
-func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
+func (o Options) runLoop(ctx context.Context, j *job, lo loop.Options) outcome {
 	var result outcome
 	result.report, result.err = loop.Run(ctx, lo)
 	lo.Screen.Close()
@@ -314,7 +314,10 @@ func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 		result.err = errors.New("output was closed: the agent was stopped and its task released")
 	}
 	if lo.Log != nil {
-		result.log = lo.Log.Dir()
+		result.log = lo.LogAt
+		if j.host != nil {
+			result.log = lo.Log.Loop.ID
+		}
 		if result.err != nil { // only for the log
 			lo.Log.Note(fmt.Sprintf("Error: %s\n", result.err))
 		}

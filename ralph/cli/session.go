@@ -15,6 +15,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // agentEnv is the environment of a command that runs an agent.
@@ -55,6 +56,9 @@ func (o Options) openSession(ctx context.Context) (*agentEnv, error) {
 // close ends the session and prints the last line of standard output.
 func (o Options) close(ctx context.Context, s *agentEnv, stdout io.Writer) {
 	if h, ok := s.backlog.(*host); ok {
+		if err := h.Flush(ctx); err != nil {
+			_, _ = fmt.Fprintln(o.Stderr, "Warning:", termsafe.Strip(err.Error()))
+		}
 		h.Interrupt() // it finds out itself that the agent has ended, and need not be waited for
 	}
 	if s.ID != "" {

@@ -277,7 +277,7 @@ func TestChecks(t *testing.T) {
 	assert.DeepEqual(t, outcomes, []string{"checks failed a", "done a", "done b"})
 	assert.Assert(t, cmp.Contains(tr.out.String(), "reopened a\n"))
 	assert.Assert(t, !strings.Contains(tr.out.String(), "No checks are configured"))
-	kept, err := os.ReadFile(filepath.Join(tr.Dir, log.Dir(), "1.checks.log"))
+	kept, err := os.ReadFile(filepath.Join(tr.Dir, log.Loop.ID, "1.checks.log"))
 	assert.NilError(t, err)
 	assert.Equal(t, string(kept), "fine\nbroken\n\x1b[31mred\x1b[0m\n")
 }

@@ -51,16 +51,6 @@ func (l *loop) saveNow(changed bool) {
 	}
 }
 
-// restoreLog recreates the log files that an agent has removed.
-func (l *loop) restoreLog() {
-	if l.Log == nil {
-		return
-	}
-	if err := l.Log.Restore(); err != nil {
-		l.warnOnce("log", "%s; continuing without that log", err)
-	}
-}
-
 // logStart logs the start of the loop, once.
 func (l *loop) logStart() {
 	now := &l.events.now

@@ -23,7 +23,7 @@ func logged(t *testing.T, tr *testLoop) (lines []string, report Report, last run
 	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Agent: "claude", Branch: "main", Started: time.Now()})
 	assert.NilError(t, err)
 	tr.Log = log
-	tr.Env = append(tr.Env, "LOG="+filepath.Join(top, ".ralph", "logs"))
+	tr.Env = append(tr.Env, "LOG="+top)
 	report, _ = Run(t.Context(), tr.Options)
 	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: string(report.Stop)}))
 	r, err := runlog.Find(top, func(runlog.Loop) bool { return true })

@@ -35,12 +35,28 @@ func (l *loop) showWait(waiting bool) {
 	}
 }
 
-// withoutHost returns how a loop ends that cannot reach its backlog.
+// withoutHost returns how a loop ends that cannot reach its host.
 func (l *loop) withoutHost(err error) (Stop, error) {
 	if errors.Is(err, session.ErrInterrupted) {
 		return Interrupted, nil
 	}
 	return Failed, err
+}
+
+// flush waits until the host has the log of a run.
+func (l *loop) flush(ctx context.Context) error {
+	if l.Flush == nil || l.Log == nil {
+		return nil
+	}
+	err := l.Flush(context.WithoutCancel(ctx))
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, session.ErrNoHost), errors.Is(err, session.ErrInterrupted):
+		return fmt.Errorf("logging the run: %w", err)
+	}
+	l.warnOnce("log", "%s; continuing without that log", err)
+	return nil
 }
 
 // beginRun tells the backlog that a run begins.

@@ -81,7 +81,7 @@ func TestLoopEndsWithoutItsHost(t *testing.T) {
 			assert.Equal(t, len(report.Iterations), 1)
 			assert.Check(t, cmp.Contains(tr.out.String(), "WORKED"))
 			assert.Equal(t, strings.Count(tr.errs.String(), WaitingForHost+"\n"), 1, tr.errs.String())
-			events, err := os.ReadFile(filepath.Join(tr.Dir, tr.Log.Dir(), "events.jsonl"))
+			events, err := os.ReadFile(filepath.Join(tr.Dir, tr.Log.Loop.ID, "events.jsonl"))
 			assert.NilError(t, err)
 			assert.Check(t, cmp.Contains(string(events), `"state":"waiting","text":"`+WaitingForHost+`"`))
 		})

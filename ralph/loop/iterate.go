@@ -101,7 +101,6 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.freshLine()
 	noGit := l.restoreBranch(ctx)
 	err = errors.Join(err, l.checkOvertaken(ctx, it))
-	l.restoreLog()
 	l.classify(ctx, it)
 	l.collectDenied(ctx, it)
 	l.leaveOut(ctx, it, removeLeftOut, uncommitted)
@@ -124,6 +123,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.reportDefaults(defaulted)
 	if err = errors.Join(err, failed); err == nil {
 		err = l.lostHost
+	}
+	if err == nil {
+		err = l.flush(ctx)
 	}
 	if err != nil {
 		stop, err = l.withoutHost(err)

@@ -90,8 +90,11 @@ type Options struct {
 	Metered func(context.Context) (usage.Spent, error)
 	// Prices are for the estimated cost of what it has counted.
 	Prices prices.Table
-	// Log is nil without a writable worktree.
-	Log *runlog.Log
+	// Log is nil without a log. LogAt describes for users where it is.
+	Log   *runlog.Log
+	LogAt string
+	// Flush waits until the host has the log. It is nil if the log is here.
+	Flush func(context.Context) error
 	// Earlier are the iterations of the resumed loop, Resumed is why it is resumed.
 	Earlier []runlog.Iteration
 	Resumed string

@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 func TestLoopUsesItsBacklog(t *testing.T) {
@@ -358,7 +359,16 @@ func FuzzDoor(f *testing.F) {
 	f.Add(taskPath, []byte(`{"id":"1","args":["claim","a"],"agent":"me","stdin":"e30=","specs":["a.md"],"set_aside":{"a":["refs/a"]}}`))
 	f.Add(taskPath, []byte(`{"id":"2","args":["plan-sync"],"stdin":"eyJpZCI6ImEiLCJ0IjoiVCJ9"}`))
 	f.Add(taskPath, []byte(`{"id":"3","args":[]} x`))
-	d := NewDoor(DoorOptions{Store: newStore(f), Session: "s1", Command: "plan", Token: "secret", Alive: func(context.Context, string) bool { return false }})
+	logs := f.TempDir()
+	log, err := runlog.Create(logs, runlog.Loop{Mode: "build", Started: noon, Dispatch: "s1"})
+	assert.NilError(f, err)
+	for path, body := range logSeeds(log.Loop.ID) {
+		f.Add(path, body)
+	}
+	d := NewDoor(DoorOptions{
+		Store: newStore(f), Session: "s1", Command: "plan", Token: "secret", Alive: func(context.Context, string) bool { return false },
+		Logs: logs, Event: func(runlog.Event) {},
+	})
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
 		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(body))
 		r.URL.Path = path

@@ -84,7 +84,7 @@ func (d *Door) openLog(ctx context.Context, r LogRequest) (opened logOpened, err
 	var log *runlog.Log
 	switch {
 	case r.Recover:
-		finished := func(agentID string) []string { return FinishedBy(ctx, d.local, agentID) }
+		finished := func(agentID string) []string { return finishedBy(ctx, d.local, agentID) }
 		log, opened.Earlier, opened.Made, err = runlog.Recover(d.options.Logs, loop, r.Outcome, r.Reason, finished)
 	case r.Resume:
 		var running []string
@@ -146,8 +146,8 @@ func (d *Door) writeLog(r logRequest) (written logWritten, err error) {
 	return written, nil
 }
 
-// FinishedBy returns the tasks that an agent has finished.
-func FinishedBy(ctx context.Context, b Backlog, agentID string) (slugs []string) {
+// finishedBy returns the tasks that an agent has finished.
+func finishedBy(ctx context.Context, b Backlog, agentID string) (slugs []string) {
 	if agentID == "" {
 		return nil
 	}
