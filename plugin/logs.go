@@ -57,12 +57,10 @@ code is that of the loop.`,
 			return ended(code, err)
 		},
 	}
+	d.addLoopLogFlags(cmd, &opts.LoopLog, "Follow log output")
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.Follow, "follow", "f", false, "Follow log output")
 	flags.IntVar(&opts.Iteration, "iteration", 0, "Show this iteration only")
-	flags.StringVar(&opts.Loop, "loop", "", "Show this loop instead of the last one (see ls --loops)")
 	flags.BoolVar(&opts.Raw, "raw", false, "Show the unformatted output of the agent")
-	_ = cmd.RegisterFlagCompletionFunc("loop", d.completeLoops)
 	_ = cmd.RegisterFlagCompletionFunc("iteration", cobra.NoFileCompletions)
 	return cmd
 }

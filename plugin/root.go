@@ -63,6 +63,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newCleanCommand(d),
 		hiddenAs(newCleanCommand(d), "reset"),
 		newLogsCommand(d),
+		newEventsCommand(d),
 		newCostCommand(d),
 		newServeCommand(d),
 		newReportCommand(d),

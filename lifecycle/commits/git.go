@@ -26,6 +26,8 @@ type Git struct {
 
 	mu     sync.Mutex
 	result gitsync.Result // of all syncs so far
+	final  string         // the last commit that is not amended any more
+	ran    chan struct{}  // gets the end of a run; nil while nothing is followed
 	// repairs are messages about repairs of the git directory.
 	repairs []string
 }
@@ -119,9 +121,9 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, loop string) (lea
 		return nil, err
 	}
 	finishing := loop == ""
-	return g.follow(ctx, sb.Root, loop != "", func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	return g.follow(ctx, loop != "", func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		if loop == "" && g.besideLoop(ctx, sb) {
-			final = finalCommit(sb.Root)
+			final = finalCommit(g.Host.LogsOf(sb))
 		}
 		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
 		if why := needsUser(res, err); why != nil && !finishing {

@@ -58,7 +58,7 @@ func reopenLost(ctx context.Context, h host.Host, repo *gitsync.Repo, sb lifecyc
 
 // reopen makes tasks open again that were finished by runs with lost commits.
 func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(commit string) (bool, error), reason string) (reopened []string, err error) {
-	finished, err := finishedBy(sb, lost)
+	finished, err := finishedBy(h.LogsOf(sb), lost)
 	if err != nil || len(finished) == 0 {
 		return nil, err
 	}
@@ -85,12 +85,12 @@ func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(co
 }
 
 // finishedBy returns the tasks whose commits are lost, by the latest run with commits that finished them.
-func finishedBy(sb lifecycle.Sandbox, lost func(commit string) (bool, error)) (found []string, err error) {
+func finishedBy(logs string, lost func(commit string) (bool, error)) (found []string, err error) {
 	seen := map[string]bool{}
-	for _, loop := range runlog.Recent(sb.Root, followedLoops, func(l runlog.Loop) bool { return l.Branch == sb.Scope.Branch }) {
-		log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID && l.Branch == sb.Scope.Branch })
+	for _, loop := range runlog.Recent(logs, followedLoops, runlog.Any) {
+		log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.ID == loop.ID })
 		if err != nil {
-			continue // pruned meanwhile, or of another branch
+			continue // pruned meanwhile
 		}
 		runs := log.Iterations()
 		log.Close()

@@ -8,8 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -32,9 +30,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		return nil, err
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
-	var logs error
 	if sb.Clone { // else an earlier version made it: the files are the user's
-		logs = lastLogs(ctx, h, driver, sb)
 		err = repo.SaveUncommitted(ctx, sh)
 	}
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
@@ -61,7 +57,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		err = refused(sb, res)
 	}
 	if err == nil {
-		err = errors.Join(unfetched(ctx, sh, sb, lost), logs)
+		err = unfetched(ctx, sh, sb, lost)
 	}
 	return lost, err
 }
@@ -86,14 +82,6 @@ func checkLFS(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, sb life
 		"push them with \"git lfs push --all origin\" in %q, then run \"git lfs fetch --all\", or %s", "docker ralph shell", DiscardHint(sb.Name))
 }
 
-// lastLogs copies the logs of a clone that is about to be removed.
-func lastLogs(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
-	if host.Missing(sb.Root) {
-		return nil
-	}
-	return mirror.Finish(ctx, h, driver, sb)
-}
-
 // refused returns an error if a sandbox has refs that cannot be fetched: it has the only copy of
 // their commits.
 func refused(sb lifecycle.Sandbox, res gitsync.Result) error {
@@ -115,7 +103,7 @@ func unfetched(ctx context.Context, sh gitsync.Shell, sb lifecycle.Sandbox, lost
 	return hint.Wrap(lost, "%s", DiscardHint(sb.Name))
 }
 
-// ReleaseClone brings the logs of a clone whose commits are discarded back to the worktree.
+// ReleaseClone records that the commits of a running clone are discarded.
 func ReleaseClone(ctx context.Context, h host.Host, l host.Located) error {
 	sb := l.Sandbox
 	if !sb.Clone || sb.State != lifecycle.Running {
@@ -125,7 +113,7 @@ func ReleaseClone(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(lastLogs(ctx, h, l.Backend.Driver, sb), release(ctx, h, wt, sb))
+	return release(ctx, h, wt, sb)
 }
 
 // release records that a sandbox has nothing that the host lacks.

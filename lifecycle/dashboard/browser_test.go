@@ -204,7 +204,7 @@ func TestPageShowsARunningLoop(t *testing.T) {
 	assert.Check(t, !eval[bool](b, `document.getElementById('output-text').textContent.includes('\u001b')`))
 
 	// News arrive without a reload.
-	log := filepath.Join(d.root, ".ralph", "logs", d.running)
+	log := filepath.Join(d.logs("main"), d.running)
 	appendFile(t, filepath.Join(log, "10.log"), "one more line\n")
 	b.wait("document.getElementById('output-text').textContent.includes('one more line')")
 	b.view("board")

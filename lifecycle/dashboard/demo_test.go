@@ -16,6 +16,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -46,7 +47,6 @@ func newDemo(t *testing.T) *demo {
 	}
 	d.git("init", "--quiet", "-b", "main")
 	d.git("remote", "add", "origin", "https://github.com/acme/shop.git")
-	d.write(filepath.Join(d.root, ".ralph", ".gitignore"), "*\n")
 	d.commit("README.md", "# Shop\n")
 	return d
 }
@@ -103,9 +103,14 @@ type log struct {
 	events []string
 }
 
+// logs is the directory of the logs of a branch.
+func (d *demo) logs(branch string) string {
+	return d.host.LogsOf(lifecycle.Sandbox{Root: d.root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: branch}})
+}
+
 func (d *demo) newLog(branch string, started time.Time) *log {
 	id := started.UTC().Format("20060102-150405") + "-build"
-	return &log{demo: d, dir: filepath.Join(d.root, ".ralph", "logs", id), time: started, loop: runlog.Loop{
+	return &log{demo: d, dir: filepath.Join(d.logs(branch), id), time: started, loop: runlog.Loop{
 		ID: id, Mode: "build", Repo: "acme/shop", Branch: branch, Agent: "claude", Started: started.UTC(),
 	}}
 }

@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 func TestKeysWhileAttached(t *testing.T) {
@@ -27,10 +24,9 @@ func TestKeysWhileAttached(t *testing.T) {
 func TestFollower(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1"}
-	top := t.TempDir()
 	d := &dispatching{ids: []string{"orphan"}}
 	newFollower := func(id string) *follower {
-		f := newFollower(h, sb.Name, top, id)
+		f := newFollower(h, sb.Name, id)
 		f.driver, f.sb = d, sb
 		return f
 	}
@@ -54,29 +50,6 @@ func TestFollower(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Check(t, done)
 	assert.Equal(t, code, 7)
-}
-
-// A loop in a clone has not ended before its log is complete.
-func TestFollowerWaitsForTheLogOfAClone(t *testing.T) {
-	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1", Root: t.TempDir(), Clone: true}
-	log, err := runlog.Create(sb.Root, runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
-	assert.NilError(t, err)
-	f := newFollower(h, sb.Name, sb.Root, "x")
-	f.driver, f.sb = &dispatching{}, sb
-	_, done, err := f.done(t.Context())
-	assert.NilError(t, err)
-	assert.Assert(t, !done)
-	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "complete", ExitCode: 3}))
-	code, done, err := f.done(t.Context())
-	assert.NilError(t, err)
-	assert.Assert(t, done)
-	assert.Equal(t, code, 3)
-}
-
-// Exec loses its connection.
-func (d *dispatching) Exec(context.Context, lifecycle.Sandbox, lifecycle.Process) (int, error) {
-	return 0, io.ErrUnexpectedEOF
 }
 
 // dispatching is a driver whose sandboxes run what it is told.

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -79,11 +78,7 @@ func Status(ctx context.Context, h host.Host, worktree *host.Worktree, fetch boo
 		return SandboxStatus{}, err
 	}
 	if fetch && commits.WasLeft(h, l.Sandbox.Name) {
-		err := syncLogs(ctx, h, l)
-		if err == nil {
-			err = commits.FetchLeft(ctx, h, l)
-		}
-		if err != nil {
+		if err := commits.FetchLeft(ctx, h, l); err != nil {
 			h.Warn(err)
 		}
 	}
@@ -151,14 +146,13 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 		s.Activity = Unknown
 		return s
 	}
-	s.Gone = host.Missing(sb.Root)
-	err := syncLogs(ctx, h, l)
-	var listErr error
-	if s.Loop, listErr = loopOf(ctx, h, l); listErr != nil {
-		err = errors.Join(err, fmt.Errorf("listing the processes of %s: %w", sb.Name, listErr))
+	s.Logs, s.Gone = h.LogsOf(sb), host.Missing(sb.Root)
+	var err error
+	if s.Loop, err = loopOf(ctx, h, l); err != nil {
+		err = fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
 	}
 	if s.Loop != nil && s.Loop.ID != "" {
-		s.addRuns(ctx, sb)
+		s.addRuns(ctx, h, sb)
 	}
 	err = errors.Join(err, s.addBacklog(ctx, h, sb))
 	if err != nil && ctx.Err() == nil {
@@ -173,16 +167,6 @@ func workspaceOf(sb lifecycle.Sandbox) string {
 		return config.WorkspaceClone
 	}
 	return config.WorkspaceLive
-}
-
-// syncLogs copies the logs of a running clone to the worktree.
-func syncLogs(ctx context.Context, h host.Host, l host.Located) error {
-	if l.Sandbox.State != lifecycle.Running {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
-	defer cancel()
-	return mirror.Sync(ctx, h, l.Backend.Driver, l.Sandbox)
 }
 
 // addBacklog adds the questions without an answer, and the numbers of tasks.
@@ -201,8 +185,8 @@ func (s *SandboxStatus) addBacklog(ctx context.Context, h host.Host, sb lifecycl
 
 // addRuns adds what the finished runs of the loop have left: blocked connections, and commits that
 // the repository does not have.
-func (s *SandboxStatus) addRuns(ctx context.Context, sb lifecycle.Sandbox) {
-	log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == s.Loop.ID })
+func (s *SandboxStatus) addRuns(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
+	log, err := runlog.Find(h.LogsOf(sb), func(l runlog.Loop) bool { return l.ID == s.Loop.ID })
 	if err != nil {
 		return
 	}

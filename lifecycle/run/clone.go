@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -15,7 +14,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 	"github.com/docker-ralph/docker-ralph/wire/budget"
 )
 
@@ -65,18 +63,4 @@ func RenamedSandboxes(h host.Host, wt gitrepo.Worktree) (map[string]host.Owner, 
 		return o.Scope == wt.Scope || o.Root != wt.Root || !renamed
 	})
 	return owners, nil
-}
-
-// enterClone brings the logs that a resumed loop needs into a clone.
-func enterClone(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, resumed bool) error {
-	if !sb.Clone {
-		return nil
-	}
-	if err := r.git.Repo.SetReleased(ctx, false); err != nil {
-		return err
-	}
-	if resumed || host.IsLoop(r.opts.Command) && slices.Contains(r.opts.Args, "--resume") {
-		return mirror.Push(ctx, h, r.Driver, sb)
-	}
-	return nil
 }

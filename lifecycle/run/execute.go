@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
-
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
@@ -40,14 +38,14 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	if err := recordEngine(ctx, h.Host, r); err != nil {
 		return Result{Err: err}
 	}
-	open, err := openSessions(ctx, h.Host, r.Driver, r.wt)
+	open, err := openSessions(ctx, h.Host, r.Driver, r.wt, r.cfg.Notify)
 	if err != nil {
 		return Result{Err: err}
 	}
 	defer open.close()
 	ensurer, p := ensurer(h.Host, r.Target, r.use), h.process(r)
 	env := p.Env
-	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
+	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, logs: open.logs(), id: p.ID}
 	start := &starter{session: h, driver: r.Driver, command: command, name: ready.Name, grace: grace(r.Driver)}
 	image := ensurer.Image
 	ensurer.Image = func(ctx context.Context) error {
@@ -121,7 +119,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 		r.notify.Repaired(rec.cause)
 	}
 	rec.began = time.Now()
-	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb))() // also while this command waits for them
+	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git.Event)() // also while this command waits for them
 	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
@@ -152,13 +150,13 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 			return 0, err
 		}
 		defer stop()
-		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()})
+		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.event)
 		if err != nil {
 			return 0, err
 		}
 		defer hangUp()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
-		code, err := execSynced(ctx, h.Host, r, sb, p.ID, rec.cause != "", func() (int, error) {
+		code, err := execSynced(ctx, r, sb, p.ID, func() (int, error) {
 			stopWatch()
 			return h.exec(running, r, rec, sb, routed, tried)
 		})
@@ -192,12 +190,14 @@ func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox)
 }
 
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
-func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, id string, resumed bool, exec func() (int, error)) (int, error) {
-	if err := enterClone(ctx, h, r, sb, resumed); err != nil {
-		return 0, err
-	}
+func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, id string, exec func() (int, error)) (int, error) {
 	if r.git == nil {
 		return exec()
+	}
+	if sb.Clone {
+		if err := r.git.Repo.SetReleased(ctx, false); err != nil {
+			return 0, err
+		}
 	}
 	loop := ""
 	if host.IsLoop(r.opts.Command) {
@@ -233,7 +233,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 		tried.input = &checkedInput{Reader: p.Stdin}
 		p.Stdin = tried.input
 	}
-	defer transcribe(h.Host, sb.Root, command, &p)()
+	defer transcribe(h.Host, h.LogsOf(sb), command, &p)()
 	if h.background != nil {
 		p.Lost = h.background.lost
 	}
@@ -250,7 +250,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	tried.started = unstarted == nil && !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
 	tried.unknown = unstarted != nil && unstarted.Unknown
 	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
-		code, err = wait(context.WithoutCancel(ctx), h.Host, driver, sb, p.ID)
+		code, err = wait(context.WithoutCancel(ctx), driver, sb, h.LogsOf(sb), p.ID)
 	}
 	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
@@ -265,11 +265,6 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 // execConnected runs the process. It follows a loop over a lost connection; another command may still
 // run then.
 func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process) (int, error) {
-	loop, stopLogs := host.IsLoop(command), func() {}
-	if loop {
-		stopLogs = mirror.Follow(ctx, h.Host, driver, sb)
-	}
-	defer func() { stopLogs() }()
 	connection, stopWatch := watchConnection(ctx, driver, sb.Name, answerTimeout)
 	code, err := driver.Exec(connection, sb, p)
 	stopWatch()
@@ -284,8 +279,8 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 	switch {
 	case !engine.ConnectionLost(err):
 		return code, err
-	case loop:
-		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver), stopLogs: stopLogs}
+	case host.IsLoop(command):
+		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver)}
 		return f.rejoin(ctx, rec, p.Signals, err)
 	case remote(driver):
 		return code, disconnected(command, sb.Name)

@@ -68,7 +68,7 @@ func Run(ctx context.Context, from host.Host, opts Options) (int, error) {
 	}
 	code, err := run(ctx, h, opts)
 	if err != nil && h.background.isDetached() {
-		h.saveEnd("", "", code, err)
+		h.saveEnd("", code, err)
 		return max(code, 1), nil // the error is saved
 	}
 	return code, err
@@ -138,7 +138,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	code, err := finish(ctx, h.Host, r, res)
 	err = errors.Join(err, watched(ctx, !h.background.isDetached(), !continues(res.Err)))
 	err = report.end(code, err)
-	h.saveEnd(t.name, t.wt.Root, code, err)
+	h.saveEnd(t.name, code, err)
 	r.notify.Ended(code, err)
 	return code, err
 }

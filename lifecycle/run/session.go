@@ -6,14 +6,18 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
 	relay "github.com/docker-ralph/docker-ralph/lifecycle/session"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	door "github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // sessions answer what commands in the sandboxes of a worktree ask about its backlog.
@@ -23,15 +27,16 @@ type sessions struct {
 	worktree gitrepo.Worktree
 	name     string // of the worktree's sandbox
 	store    *backlog.Store
+	notify   config.Notify
 }
 
-func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree) (sessions, error) {
+func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, to config.Notify) (sessions, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {
 		return sessions{}, err
 	}
 	store, err := backlogs.Open(ctx, h, wt)
-	return sessions{h, driver, wt, name, store}, err
+	return sessions{h, driver, wt, name, store, to}, err
 }
 
 func (s sessions) close() {
@@ -39,6 +44,9 @@ func (s sessions) close() {
 		s.host.Warn(err)
 	}
 }
+
+// logs is the directory of the worktree's logs.
+func (s sessions) logs() string { return s.host.LogsDir(s.name) }
 
 // newToken returns the token of a command's session; empty for one that is no loop.
 func newToken(command string) string {
@@ -57,9 +65,9 @@ func sessionEnv(id, token string) []string {
 	return env
 }
 
-// serve answers the requests of a command until stop is called. The context is for the start only: a
-// command that is interrupted finishes its run.
-func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record) (stop func(), err error) {
+// serve answers the requests of a command, and calls event for each event of a loop, until stop is called. The
+// context is for the start only: a command that is interrupted finishes its run.
+func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, event func(runlog.Event)) (stop func(), err error) {
 	relayer, ok := s.driver.(lifecycle.Relayer)
 	if !ok {
 		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
@@ -69,6 +77,7 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 		Store: s.store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
 		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
 		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
+		Logs:   s.logs(), Event: event,
 	})
 	served, err := relay.Serve(ctx, relayer, sb, n.ID, handler, s.host.Report)
 	if err != nil {
@@ -77,17 +86,28 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 	return served.Close, nil
 }
 
-// serveLeft answers the requests of commands whose processes on this machine have died, until stop is
-// called.
-func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record) (stop func()) {
+// serveLeft answers the requests of commands whose processes on this machine have died, and sends the
+// notifications of their loops, until stop is called. It calls fetch for each event.
+func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record, fetch func(runlog.Event)) (stop func()) {
 	var stops []func()
 	for _, n := range left {
-		stop, err := s.serve(ctx, sb, n)
+		var loop *notify.Loop
+		if n.IsLoop() {
+			loop = notify.FollowLeft(newSender(ctx, s.host, s.notify), notification(s.worktree, sb.Name, n.Command[1]))
+		}
+		stop, err := s.serve(ctx, sb, n, func(e runlog.Event) {
+			fetch(e)
+			loop.Event(e)
+		})
 		if err != nil {
+			loop.Close()
 			s.host.Warn(fmt.Errorf("connecting %q in the sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))
 			continue
 		}
-		stops = append(stops, stop)
+		stops = append(stops, func() {
+			stop()
+			loop.Close()
+		})
 	}
 	return func() {
 		for _, stop := range stops {
@@ -96,13 +116,18 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 	}
 }
 
-// ServeLeft answers the requests of a command whose process on this machine has died, until stop is called.
-func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
-	s, err := openSessions(ctx, h, driver, wt)
+// ServeLeft answers the requests of a command whose process on this machine has died, and sends the notifications
+// of its loop, until stop is called. It calls fetch for each event.
+func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
+	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
 	if err != nil {
 		return nil, err
 	}
-	hangUp := s.serveLeft(ctx, sb, []host.Record{n})
+	s, err := openSessions(ctx, h, driver, wt, cfg.Notify)
+	if err != nil {
+		return nil, err
+	}
+	hangUp := s.serveLeft(ctx, sb, []host.Record{n}, fetch)
 	return func() {
 		hangUp()
 		s.close()

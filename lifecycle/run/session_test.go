@@ -13,11 +13,13 @@ import (
 	"github.com/hashicorp/yamux"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	door "github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // inside is a driver whose sandboxes run commands.
@@ -150,7 +152,7 @@ func dialing(t *testing.T) (sessions, *relaying, lifecycle.Sandbox) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: t.Output()}
 	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
 	d := &relaying{inside: inside{running: map[string]string{}}, peers: true, dialed: map[string]*yamux.Session{}}
-	s, err := openSessions(t.Context(), h, d, wt)
+	s, err := openSessions(t.Context(), h, d, wt, config.Notify{})
 	assert.NilError(t, err)
 	t.Cleanup(s.close)
 	return s, d, lifecycle.Sandbox{Name: s.name, Scope: wt.Scope, Root: wt.Root, State: lifecycle.Running}
@@ -170,7 +172,7 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 			s, d, sb := dialing(t)
 			d.peers = tc.peers
 			ctx, cancel := context.WithCancel(t.Context())
-			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}})
+			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}}, nil)
 			assert.NilError(t, err)
 			cancel()
 
@@ -206,7 +208,7 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), host.AskTimeout)
 	defer cancel()
-	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb))
+	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb), func(runlog.Event) {})
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(d.dialed)), []string{"building", "planning"})
 	for id, code := range map[string]int{"planning": 0, "building": 1} {
 		plan, err := d.client(id, wire.PeerAgent, "").Task(t.Context(), door.TaskRequest{ID: id, Args: []string{"plan-sync"}})
