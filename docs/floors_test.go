@@ -23,7 +23,7 @@ var floors = []string{
 	"lifecycle/container lifecycle/microvm lifecycle/selftest lifecycle/session",
 	"lifecycle/host",
 	"lifecycle/approval",
-	"lifecycle/backlogs lifecycle/mirror lifecycle/network",
+	"lifecycle/backlogs lifecycle/network",
 	"lifecycle/commits",
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",
