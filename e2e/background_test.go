@@ -285,7 +285,7 @@ func TestBackgroundLoopRemovesItsOneTimeSandbox(t *testing.T) {
 	})
 }
 
-// The logs of a clone are copied to the worktree.
+// A loop in the clone of a microVM is followed like any other.
 func TestAttachToALoopInAClone(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())

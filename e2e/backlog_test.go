@@ -32,11 +32,17 @@ type task struct {
 	Steps    []string `json:"steps,omitempty"`
 }
 
-// plan fills the backlog, which needs no sandbox.
+// plan fills the backlog, which needs no sandbox. A step that shares files with its test makes their directory.
 func (w *world) plan(t *testing.T, tasks ...task) {
 	t.Helper()
 	var lines strings.Builder
 	for _, tk := range tasks {
+		tk.Steps = slices.Clone(tk.Steps)
+		for i, step := range tk.Steps {
+			if strings.Contains(step, ".ralph/") {
+				tk.Steps[i] = "mkdir -p .ralph; " + step
+			}
+		}
 		line, err := json.Marshal(tk)
 		assert.NilError(t, err)
 		lines.Write(append(line, '\n'))
@@ -146,10 +152,10 @@ const tamper = `mkdir -p .ralph; try() { echo "$ ralph task $*"; ralph task "$@"
 	try agent register
 	RALPH_AGENT_ID=beef try done claimed
 } >.ralph/answers 2>&1
-find / -name tasks.db -not -path '/proc/*' 2>/dev/null >.ralph/databases; true`
+find / \( -name tasks.db -o -name events.jsonl -o -name loop.json \) -not -path '/proc/*' 2>/dev/null >.ralph/state; true`
 
-// An agent works on the task that it holds, creates others, and asks. What it may not do is refused, and it
-// has no database.
+// An agent works on the task that it holds, creates others, and asks. What it may not do is refused, and neither
+// the backlog nor the log of its loop is in the sandbox or in the worktree.
 func TestAgentChangesItsTaskOnly(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "finished", Title: "Finished", Steps: []string{"true"}})
@@ -168,7 +174,13 @@ func TestAgentChangesItsTaskOnly(t *testing.T) {
 		}
 		assert.Equal(t, strings.Count(answers, "exit code "), 12, answers)
 		assert.Check(t, !strings.Contains(answers, "exit code 0"), answers)
-		assert.Equal(t, w.readFile(t, w.pathInside(t, ".ralph/databases")), "")
+		assert.Equal(t, w.readFile(t, w.pathInside(t, ".ralph/state")), "")
+		for _, file := range []string{"tasks.db", "logs"} {
+			for _, path := range []string{w.pathInside(t, ".ralph/"+file), filepath.Join(w.repo, ".ralph", file)} {
+				_, err := os.Lstat(path)
+				assert.Check(t, os.IsNotExist(err), path)
+			}
+		}
 		assert.DeepEqual(t, w.statuses(t), map[string]string{
 			"finished": "done", "asked": "question", "other": "open", "claimed": "active", "mine": "done", "found": "open",
 		})
@@ -184,14 +196,14 @@ syswrite $s, "POST /v1/loop/$ARGV[0] HTTP/1.1\r\nHost: ralph\r\nAuthorization: B
 sysread $s, my $answer, 4096; print((split /\r\n/, $answer)[0], "\n");
 `
 
-// An agent in a container cannot pretend to be its loop: its requests are refused, and it can neither read the
-// loop's environment, nor replace its socket, nor end what relays its requests.
+// An agent in a container cannot pretend to be its loop: its requests are refused, those for the log as well, and it
+// can neither read the loop's environment, nor replace its socket, nor end what relays its requests.
 func TestLoopRequestsOfAnAgentAreRefused(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.createSandbox(t)
 		w.write(t, w.pathInside(t, ".ralph/forge.pl"), forge)
 		w.plan(t, task{ID: "other", Title: "Other", Priority: 2}, task{ID: "mine", Title: "Mine", Priority: 1, Steps: []string{
-			"for name in tasks reopen release register; do perl .ralph/forge.pl $name; done >.ralph/forged 2>&1",
+			"for name in tasks reopen release register log-open log-write; do perl .ralph/forge.pl $name; done >.ralph/forged 2>&1",
 			"setsid perl .ralph/forge.pl tasks >>.ralph/forged 2>&1",
 			"for file in /proc/[0-9]*/cmdline; do tr '\\0' ' ' <$file | grep -q '^[^ ]*ralph build ' && cat ${file%cmdline}environ; done >.ralph/environment 2>/dev/null; true",
 			"for file in /proc/[0-9]*/cmdline; do pid=${file#/proc/}; tr '\\0' ' ' <$file | grep -q ' _sessio[n] ' && kill -9 ${pid%/cmdline} && echo killed; done >>.ralph/environment 2>/dev/null; true",
@@ -199,7 +211,7 @@ func TestLoopRequestsOfAnAgentAreRefused(t *testing.T) {
 		}})
 		w.ok(t, "build", "-n", "1")
 		forged := strings.Split(strings.TrimSpace(w.readFile(t, w.pathInside(t, ".ralph/forged"))), "\n")
-		assert.Equal(t, len(forged), 5, "%q", forged)
+		assert.Equal(t, len(forged), 7, "%q", forged)
 		for _, answer := range forged {
 			assert.Check(t, is.Regexp("^HTTP/1.1 403 ", answer))
 		}
@@ -209,7 +221,7 @@ func TestLoopRequestsOfAnAgentAreRefused(t *testing.T) {
 }
 
 // A loop whose command was killed ends its run and waits. Whatever command comes next to its sandbox lets it go
-// on, and nothing is done twice.
+// on. Nothing is done twice, and everything that the agent has printed meanwhile is in the log.
 func TestNextCommandLetsAWaitingLoopGoOn(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useClone()
@@ -223,7 +235,8 @@ func TestNextCommandLetsAWaitingLoopGoOn(t *testing.T) {
 				return []string{fmt.Sprintf("echo x >%[1]s; git add %[1]s; git commit -qm 'Add %[1]s'", id(name))}
 			}
 			gate := fmt.Sprintf("touch .ralph/begun-%[1]d; until test -e .ralph/go-%[1]d; do sleep 0.05; done", i)
-			w.plan(t, task{ID: id("a"), Title: "A", Steps: append([]string{gate}, steps("a")...)},
+			talk := fmt.Sprintf("for n in $(seq 2000); do echo word $n of %s.; done", id("a"))
+			w.plan(t, task{ID: id("a"), Title: "A", Steps: append([]string{gate, talk}, steps("a")...)},
 				task{ID: id("b"), Title: "B", Priority: 1, Steps: steps("b")})
 			build := start(t, w.docker("ralph", "build"))
 			waitForFile(t, w.pathInside(t, ".ralph/begun-"+fmt.Sprint(i)))
@@ -244,6 +257,11 @@ func TestNextCommandLetsAWaitingLoopGoOn(t *testing.T) {
 			w.waitForIdle(t)
 			assert.Equal(t, w.statuses(t)[id("a")], "done")
 			assert.Equal(t, w.statuses(t)[id("b")], "done")
+			log := w.ok(t, "logs", "--raw", "--iteration", "1")
+			for n := range 2000 {
+				word := fmt.Sprintf("word %d of %s.", n+1, id("a"))
+				assert.Assert(t, strings.Contains(log, word), word)
+			}
 			w.ok(t, "build") // finds nothing to do
 			for _, name := range []string{"a", "b"} {
 				assert.Equal(t, strings.Count("\n"+w.git(t, "log", "--format=%s")+"\n", "\nAdd "+id(name)+"\n"), 1)

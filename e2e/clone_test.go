@@ -48,7 +48,7 @@ func (w *world) assertNoHostMounts(t *testing.T) {
 	}
 }
 
-// A loop in a clone: commits and logs arrive with their files, uncommitted files stay here,
+// A loop in a clone: commits arrive with their files, uncommitted files stay here,
 // and the backlog outlives the sandbox.
 func TestCloneFromPlanToClean(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {

@@ -330,7 +330,6 @@ func (s *imageStore) seedTemplates(t *testing.T, w *world) {
 	first.createSandbox(t, "--recreate")
 	first.remove(t, first.sandbox(t))
 	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "scopes")))
-	assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
 	content, err := os.ReadFile(file)
 	assert.NilError(t, err)
 	assert.Assert(t, json.Valid(content))

@@ -49,9 +49,8 @@ type fault struct {
 var faults = []fault{
 	{name: "nothing", step: "true"},
 
-	// The logs, and the backlog, which is out of reach.
+	// Ignored files, and the backlog, which is out of reach.
 	{name: "git-clean", step: "git clean -fdxq; true"},
-	{name: "rm-logs", step: "rm -rf .ralph/logs"},
 	{name: "tampering", step: "! ralph task delete tampering/after && ! ralph task done tampering/after && ! ralph task update tampering/after --status done && ! ralph task reopen tampering/before && ! ralph task delete --all --confirm"},
 
 	// Git.
@@ -105,10 +104,6 @@ var faults = []fault{
 		m.build.signalGroup(syscall.SIGKILL)
 		m.release(t)
 	}, code: 137, repair: func(t *testing.T, m *faultRun) { m.ralph(t, "attach") }}, // or else it waits
-	{name: "ralph-removed-by-hand", outside: func(t *testing.T, m *faultRun) {
-		m.script(t, "rm -rf '"+m.repo+"/.ralph'")
-		m.release(t)
-	}},
 }
 
 // assertNoDaemon is a step that fails while a daemon of an earlier run is there.
@@ -351,10 +346,8 @@ type loggedRun struct {
 // logged returns the runs since a time that the logs have of each task.
 func (w *world) logged(t *testing.T, since time.Time) map[string][]loggedRun {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "iterations.jsonl"))
-	assert.NilError(t, err)
 	found := map[string][]loggedRun{}
-	for _, file := range files {
+	for _, file := range w.logFiles(t, "iterations.jsonl") {
 		for line := range strings.Lines(w.readFile(t, file)) {
 			var run loggedRun
 			assert.NilError(t, errors.Join(json.Unmarshal([]byte(line), &run)), file)

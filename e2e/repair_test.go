@@ -88,7 +88,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 func TestRecreatedProxyHasItsKeys(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
-		turns := append([]modelapi.Turn{modelapi.Bash("touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.buildTurns("shop/01", "one")...)
+		turns := append([]modelapi.Turn{modelapi.Bash("mkdir -p .ralph; touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.buildTurns("shop/01", "one")...)
 		api, url := w.serveModel(t, [][]modelapi.Turn{turns})
 		w.setenv("ANTHROPIC_BASE_URL", url)
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-that-comes-back")

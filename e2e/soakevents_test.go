@@ -33,11 +33,9 @@ type agentFault struct {
 	last   bool // its run ends with it
 }
 
-// agentFaults are the faults that agents cause. $id is unique. Logs are copied before
-// they are removed.
+// agentFaults are the faults that agents cause. $id is unique.
 var agentFaults = []agentFault{
-	{name: "logs removed", weight: 3, step: copyLogs + "rm -rf .ralph"},
-	{name: "git clean", weight: 3, step: copyLogs + "git clean -fdxq"},
+	{name: "git clean", weight: 3, step: "git clean -fdxq"},
 	{name: "all tasks deleted", weight: 2, step: "! ralph task delete --all --confirm"},
 	{name: "another branch", weight: 3, step: "git checkout -q -b side-$id; " + commitOnBranch, last: true},
 	{name: "no branch", weight: 2, step: "git checkout -q --detach; " + commitOnBranch, last: true},
@@ -55,7 +53,6 @@ var agentFaults = []agentFault{
 }
 
 const (
-	copyLogs = `mkdir -p "$GOCACHE/saved"; cp -r .ralph/logs/. "$GOCACHE/saved/"; `
 	// commitOnBranch commits something where it does not belong. The run fails: its
 	// task's own commit belongs on the loop's branch.
 	commitOnBranch = `echo $id >aside-$id; git add aside-$id; git commit -qm aside -- aside-$id && echo aside-$id >>"$GOCACHE/aside"; exit 1`
@@ -107,9 +104,6 @@ var disturbances = []disturbance{
 	pluginSignal(3, syscall.SIGKILL), pluginSignal(1, syscall.SIGINT), pluginSignal(1, syscall.SIGTERM), pluginSignal(1, syscall.SIGHUP),
 	userCommand(2, "task", "list"), userCommand(1, "ls"), userCommand(1, "repair"), userCommand(1, "stop"), userCommand(1, "stop", "--now"),
 	userCommand(2, "shell", "--", "true"), userCommand(1, "--recreate", "shell", "--", "true"),
-	{"logs removed by hand", 2, func(s *soak) {
-		s.logFailure(os.Rename(filepath.Join(s.w.repo, ".ralph"), filepath.Join(s.w.dir, fmt.Sprintf("removed-%d", time.Now().UnixNano()))))
-	}},
 }
 
 // restartOfEngine is a signal to the engine's daemon, which is started again.
@@ -234,38 +228,27 @@ type soakedLog struct {
 	all  []string        // for a failed test
 }
 
-// readLogs reads the logs in the worktree, and those that were removed from it.
+// readLogs reads the logs of all loops.
 func (s *soak) readLogs() soakedLog {
 	s.t.Helper()
 	log := soakedLog{done: map[string]int{}, died: map[string]bool{}}
-	seen := map[time.Time]bool{}
-	for _, at := range []string{filepath.Join(s.w.repo, ".ralph", "logs"), filepath.Join(s.cache, "saved"), filepath.Join(s.w.dir, "removed-*", "logs")} {
-		loops, err := filepath.Glob(filepath.Join(at, "*-build*"))
-		assert.NilError(s.t, err)
-		for _, dir := range loops {
-			var loop struct {
-				AgentID string `json:"agent_id"`
-				Ended   time.Time
-			}
-			about, _ := os.ReadFile(filepath.Join(dir, "loop.json")) // it may have been killed before it wrote that
-			_ = json.Unmarshal(about, &loop)
-			if loop.Ended.IsZero() {
-				log.died[loop.AgentID] = true
-			}
-			lines, _ := os.ReadFile(filepath.Join(dir, "iterations.jsonl")) // it may have none
-			log.all = append(log.all, fmt.Sprintf("%s\n%s\n%s", dir, about, lines))
-			for line := range strings.Lines(string(lines)) {
-				var run struct {
-					Done    []string
-					Started time.Time
-				}
-				if json.Unmarshal([]byte(line), &run) != nil || seen[run.Started] {
-					continue // half of it is written, or another copy has it
-				}
-				seen[run.Started] = true
-				for _, id := range run.Done {
-					log.done[id]++
-				}
+	for _, file := range s.w.logFiles(s.t, "loop.json") {
+		var loop struct {
+			AgentID string `json:"agent_id"`
+			Ended   time.Time
+		}
+		about := s.w.readFile(s.t, file)
+		assert.NilError(s.t, json.Unmarshal([]byte(about), &loop), about)
+		if loop.Ended.IsZero() {
+			log.died[loop.AgentID] = true
+		}
+		lines, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "iterations.jsonl")) // it may have none
+		log.all = append(log.all, fmt.Sprintf("%s\n%s\n%s", file, about, lines))
+		for line := range strings.Lines(string(lines)) {
+			var run struct{ Done []string }
+			assert.NilError(s.t, json.Unmarshal([]byte(line), &run), line)
+			for _, id := range run.Done {
+				log.done[id]++
 			}
 		}
 	}

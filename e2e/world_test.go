@@ -103,7 +103,7 @@ func (w *world) setUp(t *testing.T) {
 	w.dir, w.home, w.config = dir, filepath.Join(dir, "home"), filepath.Join(dir, "docker")
 	w.repo, w.slug = filepath.Join(dir, "src", id), "e2e/"+id
 	plugins := filepath.Join(w.config, "cli-plugins")
-	for _, folder := range []string{w.home, plugins, filepath.Join(w.config, "ralph"), w.repo} {
+	for _, folder := range []string{w.home, plugins, filepath.Join(w.config, "ralph"), filepath.Join(w.repo, ".ralph")} {
 		assert.NilError(t, os.MkdirAll(folder, 0o755))
 	}
 	w.install(t, shared.plugin)
@@ -133,6 +133,7 @@ func (w *world) setUp(t *testing.T) {
 	})
 	w.chown(t, w.dir)
 	w.git(t, "init", "-q")
+	w.write(t, filepath.Join(w.repo, ".git", "info", "exclude"), ".ralph/\n")
 	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
 	w.git(t, "add", "-A")
 	w.git(t, "commit", "-q", "-m", "first")
@@ -266,7 +267,7 @@ func (w *world) git(t *testing.T, args ...string) string {
 }
 
 // createSandbox creates or prepares the sandbox of the current worktree and branch, with flags of "docker ralph".
-// It has the directory in which tests and agents share files that no commit has.
+// It has .ralph, in which tests and agents share files that no commit has.
 func (w *world) createSandbox(t *testing.T, flags ...string) {
 	t.Helper()
 	w.ok(t, slices.Concat(flags, []string{"shell", "--", "mkdir", "-p", ".ralph"})...)
