@@ -13,7 +13,7 @@ import (
 )
 
 // A loop goes on without its command on this machine: that was killed, or is on another one. Its
-// commits are fetched by the commands that show the loop.
+// commits are fetched by "status", and by the commands that follow the loop.
 
 // WasLeft reports whether a sandbox may have commits that no command on this machine fetches.
 func WasLeft(h host.Host, name string) bool {

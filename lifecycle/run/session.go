@@ -120,8 +120,8 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 // of its loop, until stop is called. It calls fetch for each event.
 func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
 	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
-	if err != nil {
-		return nil, err
+	if err != nil { // without notifications
+		h.Warn(err)
 	}
 	s, err := openSessions(ctx, h, driver, wt, cfg.Notify)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/yamux"
 	"gotest.tools/v3/assert"
@@ -219,4 +220,28 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 	for _, session := range d.dialed {
 		<-session.CloseChan()
 	}
+}
+
+// What follows a loop, such as fetching its commits, is called by its events.
+func TestEventsOfALoopArePassedOn(t *testing.T) {
+	s, d, sb := dialing(t)
+	got := make(chan runlog.Event, 8)
+	record(t, s.host, host.Record{ID: "left", Token: "secret", Command: []string{"ralph", "build"}, Sandbox: sb.Name}).Done(errors.New("killed"))
+	records, err := s.host.RecordsFor(sb.Name)
+	assert.NilError(t, err)
+	stop := s.serveLeft(t.Context(), sb, records, func(e runlog.Event) { got <- e })
+	defer stop()
+
+	log, _, _, err := d.client("left", wire.PeerLoop, "secret").OpenLog(t.Context(), door.LogRequest{Loop: runlog.Loop{Mode: "build", Started: time.Now()}})
+	assert.NilError(t, err)
+	assert.NilError(t, log.Append(runlog.Iteration{N: 1, Commit: strings.Repeat("a", 40)}))
+	end, ok := (<-got).Data.(*runlog.RunEnd)
+	assert.Assert(t, ok)
+	assert.Equal(t, end.N, 1)
+	found, err := runlog.Find(s.logs(), func(l runlog.Loop) bool { return l.Dispatch == "left" })
+	assert.NilError(t, err)
+	defer found.Close()
+	assert.Equal(t, len(found.Iterations()), 1)
+	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "complete"}))
+	assert.Equal(t, (<-got).Data.Type(), "loop.end")
 }

@@ -36,8 +36,9 @@ func inSandbox() bool { return os.Getenv(config.GuestEnv) != "" }
 // host is the connection to the docker-ralph process on the host.
 type host struct {
 	*session.Client
-	mu     sync.Mutex
-	report func(waiting bool)
+	announce func(waiting bool) // that it waits, once
+	mu       sync.Mutex
+	report   func(waiting bool)
 }
 
 // connect returns a connection to the host, on which requests wait for it at most this long.
@@ -47,12 +48,13 @@ func (o Options) connect(wait time.Duration) (*host, error) {
 		return nil, hint.Wrap(errors.New("no connection to docker ralph"), "run it in a command started by docker ralph")
 	}
 	printed := false
-	h := &host{report: func(waiting bool) {
+	h := &host{announce: func(waiting bool) {
 		if waiting && !printed {
 			_, _ = fmt.Fprintln(o.Stderr, loop.WaitingForHost)
 			printed = true
 		}
 	}}
+	h.report = h.announce
 	h.Client = session.NewClient(session.ClientOptions{
 		Dial:  func(ctx context.Context) (net.Conn, error) { return guest.DialSession(ctx, id) },
 		Token: o.token,

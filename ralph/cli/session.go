@@ -56,6 +56,7 @@ func (o Options) openSession(ctx context.Context) (*agentEnv, error) {
 // close ends the session and prints the last line of standard output.
 func (o Options) close(ctx context.Context, s *agentEnv, stdout io.Writer) {
 	if h, ok := s.backlog.(*host); ok {
+		h.onWait(h.announce)
 		if err := h.Flush(ctx); err != nil {
 			_, _ = fmt.Fprintln(o.Stderr, "Warning:", termsafe.Strip(err.Error()))
 		}

@@ -13,6 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -124,4 +125,47 @@ func TestRunIsSupervisedWithoutItsHost(t *testing.T) {
 	report, err := Run(t.Context(), tr.Options)
 	assert.ErrorContains(t, err, "time limit")
 	assert.Equal(t, report.Stop, TimedOut)
+}
+
+// Each run ends once the host has its log.
+func TestLoopFlushesItsLog(t *testing.T) {
+	away := fmt.Errorf("%w: no route", session.ErrNoHost)
+	for _, tc := range []struct {
+		name   string
+		failed error
+		stop   Stop
+		runs   int
+		err    string
+		said   string
+	}{
+		{name: "sent", stop: LimitReached, runs: 2},
+		{name: "refused", failed: errors.New("no space left"), stop: LimitReached, runs: 2, said: "Warning: no space left; continuing without that log\n"},
+		{name: "without the host", failed: away, stop: Failed, runs: 1, err: "logging the run: docker ralph on the host does not answer: no route"},
+		{name: "interrupted", failed: session.ErrInterrupted, stop: Interrupted, runs: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tr := newFileLoop(t, worked, newFileBacklog(t, "a"))
+			tr.MaxIterations, tr.Session.Mode = 2, agent.Plan
+			logs := t.TempDir()
+			var err error
+			tr.Log, err = runlog.Create(logs, runlog.Loop{Mode: "plan"})
+			assert.NilError(t, err)
+			var flushed []int
+			tr.Flush = func(context.Context) error {
+				flushed = append(flushed, runlog.Recent(logs, 1, runlog.Any)[0].Last.N)
+				return tc.failed
+			}
+
+			report, err := Run(t.Context(), tr.Options)
+			assert.Equal(t, report.Stop, tc.stop)
+			if tc.err == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.Error(t, err, tc.err)
+			}
+			assert.DeepEqual(t, flushed, []int{1, 2}[:tc.runs])
+			assert.Equal(t, strings.Count(tr.errs.String(), "continuing without that log\n"), min(1, len(tc.said)))
+			assert.Check(t, cmp.Contains(tr.errs.String(), tc.said))
+		})
+	}
 }

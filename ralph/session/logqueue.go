@@ -14,9 +14,12 @@ import (
 )
 
 const (
-	// maxBatch bounds the data of one request, and maxChunk that of a part in the queue, in bytes.
-	maxBatch = 4 << 20
-	maxChunk = 1 << 20
+	// maxBatch bounds the data of one request, which a slow connection has to transfer in time, and maxChunk that of
+	// a part in the queue, in bytes.
+	maxBatch = 1 << 20
+	maxChunk = 256 << 10
+	// maxState bounds a file that is replaced, in bytes.
+	maxState = 1 << 20
 	// maxMemory bounds the queue in memory. The rest is in a file.
 	maxMemory = 4 << 20
 )
@@ -138,7 +141,7 @@ func (q *logQueue) last() *logChunk {
 
 // Replace implements [runlog.Files]. An earlier content that was not sent is forgotten.
 func (q *logQueue) Replace(file string, content []byte) error {
-	if len(content) > maxChunk {
+	if len(content) > maxState {
 		return errors.New("it is too long")
 	}
 	q.mu.Lock()
