@@ -189,7 +189,8 @@ func TestMalformedLogRequestsAreRefused(t *testing.T) {
 // logSeeds are requests about logs for FuzzDoor.
 func logSeeds(loop string) map[string][]byte {
 	write, _ := json.Marshal(logRequest{Loop: loop, Parts: []logPart{
-		{File: "1.log", Data: []byte("x\n")}, {File: "loop.json", Replace: true, Data: []byte(`{"dispatch":"s1"}`)},
+		{File: "1.log", Data: []byte("x\n")},
+		{File: "loop.json", Replace: true, Data: []byte(`{"dispatch":"s1"}`)},
 		{File: "events.jsonl", Data: []byte(`{"type":"run.start","n":1}` + "\n")},
 	}})
 	return map[string][]byte{
