@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -113,23 +111,6 @@ func (s Snapshot) Worked() bool {
 
 // Any matches all loops.
 func Any(Loop) bool { return true }
-
-// Runs identifies the runs that are logged in the directory of logs: it changes with each. No times are
-// compared, because logs can be from machines whose clocks differ.
-func Runs(dir string) string {
-	logs, err := os.OpenRoot(dir)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = logs.Close() }()
-	var runs strings.Builder
-	for _, id := range loopNames(logs) {
-		if info, err := logs.Lstat(path.Join(id, iterationsFile)); err == nil {
-			_, _ = fmt.Fprintln(&runs, id, info.Size())
-		}
-	}
-	return runs.String()
-}
 
 // loopNames lists the directories of loops, oldest first, and possibly other files.
 func loopNames(logs *os.Root) []string {
