@@ -61,6 +61,10 @@ func TestReceivedNamesAndSizesAreChecked(t *testing.T) {
 	assert.ErrorContains(t, r.Append("1.log", 0, make([]byte, maxFile+1)), "too long")
 	r.size = maxLoop
 	assert.ErrorContains(t, r.Append("1.log", 0, []byte("x")), "too long")
+	for _, file := range []string{eventsFile, iterationsFile} {
+		assert.NilError(t, r.Append(file, 0, []byte("{}\n")))
+		assert.ErrorContains(t, r.Append(file, 3, make([]byte, maxFile)), "too long")
+	}
 	r.size, r.count = 0, maxReceived
 	assert.ErrorContains(t, r.Append("1.log", 0, []byte("x")), "too long")
 }
