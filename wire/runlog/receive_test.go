@@ -117,6 +117,35 @@ func TestLogWritesThroughItsFiles(t *testing.T) {
 	assert.Check(t, cmp.Len(r.Events, 3))
 }
 
+// Who sees that a loop has ended does not wait for more of its log.
+func TestTheEndIsWrittenLast(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, noon)
+	r := received(t, dir, l.Loop.ID)
+	files := &ordered{Files: sender{r}}
+	log := New(l.Loop, files)
+	log.Output(0)
+	log.Note("bye\n")
+	assert.NilError(t, log.Finish(LoopEnd{Stop: "complete"}))
+	assert.DeepEqual(t, files.written, []string{outputFile(0), nowFile, eventsFile, loopFile})
+}
+
+// ordered remembers the order of writes.
+type ordered struct {
+	Files
+	written []string
+}
+
+func (o *ordered) Append(file string, p []byte) error {
+	o.written = append(o.written, file)
+	return o.Files.Append(file, p)
+}
+
+func (o *ordered) Replace(file string, content []byte) error {
+	o.written = append(o.written, file)
+	return o.Files.Replace(file, content)
+}
+
 // sender sends a log without a connection.
 type sender struct{ *Received }
 
