@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxBatch bounds the data of one request, and maxChunk that of a part in the queue, in bytes.
-	maxBatch = 4 << 20
+	maxBatch = 1 << 20
 	maxChunk = 1 << 20
 	// maxMemory bounds the queue in memory. The rest is in a file.
 	maxMemory = 4 << 20
