@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
@@ -112,18 +113,19 @@ func (r *Received) append(file string, offset int64, p []byte) error {
 	case offset+int64(len(p)) <= size && (size > 0 || len(p) > 0):
 		return nil
 	}
-	p = p[size-offset:]
-	if err := r.admit(file, int64(len(p)), size+int64(len(p)) > maxFile); err != nil {
+	more := p[size-offset:]
+	if err := r.admit(file, int64(len(more)), size+int64(len(more)) > maxFile); err != nil {
 		return err
 	}
-	if err := r.files.Append(file, p); err != nil {
+	if err := r.files.Append(file, more); err != nil {
 		return err
 	}
 	if file == eventsFile {
-		r.Events = append(r.Events, ParseEvents(p, size)...)
+		events := ParseEvents(p, offset) // also one of which the file had a part
+		r.Events = append(r.Events, slices.DeleteFunc(events, func(e Event) bool { return e.Next <= size })...)
 	}
 	if !listed(file) {
-		r.size += int64(len(p))
+		r.size += int64(len(more))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package runlog
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,6 +95,15 @@ func TestReceivedEventsAreReportedOnce(t *testing.T) {
 	assert.NilError(t, r.Append("1.jsonl", 0, line))
 	assert.Check(t, cmp.Len(r.Events, 1))
 	assert.DeepEqual(t, r.Events[0].Data, &RunStart{N: 1})
+
+	// A host was killed while it wrote the second of two events.
+	at := int64(len(line))
+	assert.NilError(t, r.Append(eventsFile, at, slices.Concat(line, line[:10])))
+	r = received(t, dir, l.Loop.ID)
+	assert.NilError(t, r.Append(eventsFile, at, slices.Concat(line, line)))
+	assert.Check(t, cmp.Len(r.Events, 1))
+	assert.Equal(t, r.Events[0].Next, 3*at)
+	assert.Equal(t, r.Size(eventsFile), 3*at)
 }
 
 func TestLogWritesThroughItsFiles(t *testing.T) {
