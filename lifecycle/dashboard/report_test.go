@@ -63,7 +63,7 @@ func TestSparseOutputsAreNotRead(t *testing.T) {
 	assert.NilError(t, err)
 	defer reader.Close()
 	for n := range 4 * maxReportRuns {
-		f, err := os.Create(filepath.Join(reader.Dir(), fmt.Sprintf("%d.log", n+1)))
+		f, err := os.Create(filepath.Join(d.logs("main"), l.loop.ID, fmt.Sprintf("%d.log", n+1)))
 		assert.NilError(t, err)
 		assert.NilError(t, f.Truncate(1<<40))
 		assert.NilError(t, f.Close())

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -42,7 +43,7 @@ func printEvents(out io.Writer, lines []byte) error {
 		if !json.Valid(line) {
 			continue
 		}
-		if _, err := io.WriteString(out, termsafe.JSON(string(line))); err != nil {
+		if _, err := io.WriteString(out, termsafe.JSON(strings.ToValidUTF8(string(line), "\ufffd"))); err != nil {
 			return err
 		}
 	}

@@ -115,6 +115,16 @@ func (f *follower) accompanied() bool {
 	return f.id != "" && ok && r.Live
 }
 
+// leaving reports whether the loop, whose command on this machine has died, is known to be still in its sandbox.
+func (f *follower) leaving(ctx context.Context) bool {
+	n, ok := host.ReadRecord(filepath.Join(f.host.RecordDir(f.sandbox), f.id))
+	if f.id == "" || !ok || n.Live {
+		return false
+	}
+	running, err := f.check(ctx)
+	return err == nil && running
+}
+
 // endFor returns the exit code of the latest loop of a worktree, whose log says code. It is an
 // error if its commits are not on the user's branch.
 func endFor(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, code int) (int, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 func TestKeysWhileAttached(t *testing.T) {
@@ -50,6 +51,30 @@ func TestFollower(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Check(t, done)
 	assert.Equal(t, code, 7)
+}
+
+// A loop that this command serves has written its end, and waits for the answer.
+func TestLeftLoopIsFollowedUntilItsProcessEnds(t *testing.T) {
+	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
+	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1"}
+	loopLog(t, h.LogsDir(sb.Name), "orphan", "hello\n", 3)
+	log, err := runlog.Find(h.LogsDir(sb.Name), runlog.Any)
+	assert.NilError(t, err)
+	defer log.Close()
+	orphan, err := h.NewRecord(host.Record{ID: "orphan", Command: []string{"ralph", "build"}, Sandbox: sb.Name})
+	assert.NilError(t, err)
+	orphan.Done(errors.New("killed"))
+	d := &dispatching{ids: []string{"orphan"}}
+	f := newFollower(h, sb.Name, "orphan")
+	f.driver, f.sb = d, sb
+	_, done, err := loopDone(t.Context(), log, f)
+	assert.NilError(t, err)
+	assert.Check(t, !done)
+	d.ids = nil
+	code, done, err := loopDone(t.Context(), log, f)
+	assert.NilError(t, err)
+	assert.Check(t, done)
+	assert.Equal(t, code, 3)
 }
 
 // dispatching is a driver whose sandboxes run what it is told.

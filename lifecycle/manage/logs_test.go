@@ -148,3 +148,10 @@ func TestRenamedBranchNamesItsClone(t *testing.T) {
 	reportRenamed(h, wt)
 	assert.Equal(t, stderr.String(), "")
 }
+
+// Bytes that are no UTF-8 are control characters to some terminals.
+func TestPrintedEventsAreSafe(t *testing.T) {
+	var out bytes.Buffer
+	assert.NilError(t, printEvents(&out, []byte("{\"a\":\"\x9b31m\u009bx\"}\nno JSON \x1b\n{}\n")))
+	assert.Equal(t, out.String(), "{\"a\":\"\ufffd31m\\u009bx\"}\n{}\n")
+}

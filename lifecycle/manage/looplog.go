@@ -71,11 +71,11 @@ func (l LoopLog) show(ctx context.Context, h host.Host, wt gitrepo.Worktree, nam
 	})
 }
 
-// loopDone trusts the log first: another client may have started the loop. A command that fetches its last commits is
-// waited for.
+// loopDone trusts the log first: it needs no engine. A command that fetches the loop's last commits is waited for, and a
+// loop that this command serves: it waits for the answer to what it has sent last.
 func loopDone(ctx context.Context, log *runlog.Reader, f *follower) (code int, done bool, err error) {
 	if loop, err := log.Reload(); err == nil && !loop.Ended.IsZero() {
-		return loop.ExitCode, !f.accompanied(), nil
+		return loop.ExitCode, !f.accompanied() && !f.leaving(ctx), nil
 	}
 	if f.id == "" {
 		return 0, false, nil

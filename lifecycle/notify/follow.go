@@ -141,8 +141,9 @@ func (l *Loop) notify(e runlog.Event) {
 		l.run = d.N
 		return
 	case *runlog.LoopEnd:
+		first := l.end == nil
 		l.end = d
-		if l.left {
+		if l.left && first {
 			var err error
 			if d.Error != "" {
 				err = errors.New(d.Error)

@@ -138,7 +138,9 @@ func TestLeftLoop(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	s, _ := newTestSender(t, "sh", "-c", `cat >> "$0"`, out)
 	l := FollowLeft(s, base)
-	emit(l, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive"})
+	for range 3 { // an agent that poses as its loop
+		emit(l, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive"})
+	}
 	end := parse(t, waitForLines(t, out, 1))[0]
 	assert.DeepEqual(t, end.End, &End{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive"})
 	l.Close()

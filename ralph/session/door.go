@@ -44,7 +44,8 @@ type Door struct {
 	loops, tasks answers
 	slots        chan struct{} // for task commands whose bodies or answers are in memory
 	running      chan struct{} // for the one that is executed
-	log          sync.Mutex    // for writing the log
+	log          sync.Mutex    // for opening and writing the log
+	opened       bool          // the log
 }
 
 // maxTasks is how many task commands are in memory at once; others wait. An agent could exhaust it.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,8 +75,14 @@ func (d *Door) logOperation(name string, body io.Reader) (operation func(context
 	return operation, err
 }
 
-// openLog opens a log of this session.
+// openLog opens the log of the loop, once: where an agent can pose as its loop, it gets no logs without end, and none of
+// other loops.
 func (d *Door) openLog(ctx context.Context, r LogRequest) (opened logOpened, err error) {
+	d.log.Lock()
+	defer d.log.Unlock()
+	if d.opened {
+		return logOpened{}, errors.New("the loop has opened its log already")
+	}
 	scope := d.options.Store.Scope()
 	loop := runlog.Loop{
 		Mode: r.Loop.Mode, Agent: r.Loop.Agent, AgentID: r.Loop.AgentID, Started: r.Loop.Started,
@@ -98,7 +105,7 @@ func (d *Door) openLog(ctx context.Context, r LogRequest) (opened logOpened, err
 		return logOpened{}, err
 	}
 	defer log.Close()
-	opened.Loop = log.Loop
+	d.opened, opened.Loop = true, log.Loop
 
 	received, err := runlog.Receive(d.options.Logs, log.Loop.ID)
 	if err != nil {

@@ -70,7 +70,8 @@ func TestLogIsOnTheHost(t *testing.T) {
 
 func TestResumedLogContinues(t *testing.T) {
 	ctx, logs, s := t.Context(), t.TempDir(), newStore(t)
-	c := connect(t, DoorOptions{Store: s, Session: "s1", Command: "build", Alive: alive, Logs: logs}, true)
+	o := DoorOptions{Store: s, Session: "s1", Command: "build", Alive: alive, Logs: logs}
+	c := connect(t, o, true)
 	resume := buildLog("")
 	resume.Resume = true
 	_, _, _, err := c.OpenLog(ctx, resume)
@@ -83,6 +84,11 @@ func TestResumedLogContinues(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, log.Append(runlog.Iteration{N: 1, Outcome: "done"}))
 	assert.NilError(t, c.Flush(ctx))
+	for _, again := range []LogRequest{buildLog(""), resume} {
+		_, _, _, err = c.OpenLog(ctx, again)
+		assert.Error(t, err, "the loop has opened its log already")
+	}
+	c = connect(t, o, true)
 	_, _, _, err = c.OpenLog(ctx, resume)
 	assert.ErrorIs(t, err, runlog.ErrRunning)
 
@@ -98,7 +104,8 @@ func TestResumedLogContinues(t *testing.T) {
 
 func TestRecoveredLogHasTheFinishedTasks(t *testing.T) {
 	ctx, logs, s := t.Context(), t.TempDir(), newStore(t)
-	c := connect(t, DoorOptions{Store: s, Session: "s1", Command: "build", Alive: alive, Logs: logs}, true)
+	o := DoorOptions{Store: s, Session: "s1", Command: "build", Alive: alive, Logs: logs}
+	c := connect(t, o, true)
 	again := buildLog("bb22")
 	again.Recover, again.Outcome, again.Reason = true, "failed", "the sandbox was killed"
 	_, _, _, err := c.OpenLog(ctx, again)
@@ -112,6 +119,7 @@ func TestRecoveredLogHasTheFinishedTasks(t *testing.T) {
 	assert.NilError(t, log.SetNow(runlog.Now{N: 1, Started: noon.Add(time.Minute)}))
 	assert.NilError(t, c.Flush(ctx))
 
+	c = connect(t, o, true)
 	log, earlier, made, err := c.OpenLog(ctx, again)
 	assert.NilError(t, err)
 	assert.Equal(t, made, 1)
@@ -172,7 +180,7 @@ func TestLogOfOthersIsRefused(t *testing.T) {
 	assert.Error(t, err, "only the loop of the session may do this")
 	bad := buildLog("")
 	bad.Loop.Mode = "../../build"
-	_, _, _, err = c.OpenLog(ctx, bad)
+	_, _, _, err = connect(t, o, true).OpenLog(ctx, bad)
 	assert.ErrorContains(t, err, "invalid name")
 }
 

@@ -116,9 +116,6 @@ func openLoop(logs *os.Root, id string) (*Reader, error) {
 // Close closes the log.
 func (r *Reader) Close() { _ = r.dir.Close() }
 
-// Dir is the directory of the loop.
-func (r *Reader) Dir() string { return r.dir.Name() }
-
 // Reload reads the state of the loop again.
 func (r *Reader) Reload() (Loop, error) {
 	loop, err := readLoop(r.dir)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
@@ -15,7 +16,8 @@ const (
 	maxFile = 80 << 20
 	// maxState bounds a file with the state of a loop, in bytes.
 	maxState = 1 << 20
-	// maxLoop bounds a loop that is received, in bytes.
+	// maxLoop bounds a loop that is received, in bytes, without its events and the list of its runs: output does not
+	// displace them.
 	maxLoop = 1 << 30
 	// maxReceived bounds the number of its files.
 	maxReceived = 20_000
@@ -66,8 +68,10 @@ func receive(dir, loop string) (*Received, error) {
 		return nil, err
 	}
 	r := &Received{Loop: l.Loop, files: l.files.(local)}
-	for file := range r.Sizes() {
-		r.size += r.Size(file)
+	for file, size := range r.Sizes() {
+		if !listed(file) {
+			r.size += size
+		}
 		r.count++
 	}
 	return r, nil
@@ -109,17 +113,20 @@ func (r *Received) append(file string, offset int64, p []byte) error {
 	case offset+int64(len(p)) <= size && (size > 0 || len(p) > 0):
 		return nil
 	}
-	p = p[size-offset:]
-	if err := r.admit(file, int64(len(p)), size+int64(len(p)) > maxFile); err != nil {
+	more := p[size-offset:]
+	if err := r.admit(file, int64(len(more)), size+int64(len(more)) > maxFile); err != nil {
 		return err
 	}
-	if err := r.files.Append(file, p); err != nil {
+	if err := r.files.Append(file, more); err != nil {
 		return err
 	}
 	if file == eventsFile {
-		r.Events = append(r.Events, ParseEvents(p, size)...)
+		events := ParseEvents(p, offset) // also one of which the file had a part
+		r.Events = append(r.Events, slices.DeleteFunc(events, func(e Event) bool { return e.Next <= size })...)
 	}
-	r.size += int64(len(p))
+	if !listed(file) {
+		r.size += int64(len(more))
+	}
 	return nil
 }
 
@@ -146,11 +153,14 @@ func (r *Received) replace(file string, content []byte) error {
 	return r.files.Replace(file, content)
 }
 
+// listed reports whether a file has the events or the runs of a loop.
+func listed(file string) bool { return file == eventsFile || file == iterationsFile }
+
 // admit counts a new file, and refuses what exceeds a bound.
 func (r *Received) admit(file string, more int64, tooLong bool) error {
 	_, err := r.files.root.Lstat(file)
 	isNew := err != nil
-	if tooLong || r.size+more > maxLoop || isNew && r.count >= maxReceived {
+	if tooLong || !listed(file) && r.size+more > maxLoop || isNew && r.count >= maxReceived {
 		return errors.New("it is too long")
 	}
 	if isNew {

@@ -3,6 +3,7 @@ package runlog
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,10 @@ func TestReceivedNamesAndSizesAreChecked(t *testing.T) {
 	assert.ErrorContains(t, r.Append("1.log", 0, make([]byte, maxFile+1)), "too long")
 	r.size = maxLoop
 	assert.ErrorContains(t, r.Append("1.log", 0, []byte("x")), "too long")
+	for _, file := range []string{eventsFile, iterationsFile} {
+		assert.NilError(t, r.Append(file, 0, []byte("{}\n")))
+		assert.ErrorContains(t, r.Append(file, 3, make([]byte, maxFile)), "too long")
+	}
 	r.size, r.count = 0, maxReceived
 	assert.ErrorContains(t, r.Append("1.log", 0, []byte("x")), "too long")
 }
@@ -90,6 +95,15 @@ func TestReceivedEventsAreReportedOnce(t *testing.T) {
 	assert.NilError(t, r.Append("1.jsonl", 0, line))
 	assert.Check(t, cmp.Len(r.Events, 1))
 	assert.DeepEqual(t, r.Events[0].Data, &RunStart{N: 1})
+
+	// A host was killed while it wrote the second of two events.
+	at := int64(len(line))
+	assert.NilError(t, r.Append(eventsFile, at, slices.Concat(line, line[:10])))
+	r = received(t, dir, l.Loop.ID)
+	assert.NilError(t, r.Append(eventsFile, at, slices.Concat(line, line)))
+	assert.Check(t, cmp.Len(r.Events, 1))
+	assert.Equal(t, r.Events[0].Next, 3*at)
+	assert.Equal(t, r.Size(eventsFile), 3*at)
 }
 
 func TestLogWritesThroughItsFiles(t *testing.T) {
@@ -111,6 +125,35 @@ func TestLogWritesThroughItsFiles(t *testing.T) {
 	assert.Equal(t, got.Last.Outcome, "done")
 	assert.DeepEqual(t, r.Sizes()["1.jsonl"], int64(3))
 	assert.Check(t, cmp.Len(r.Events, 3))
+}
+
+// Who sees that a loop has ended does not wait for more of its log.
+func TestTheEndIsWrittenLast(t *testing.T) {
+	dir := t.TempDir()
+	l := create(t, dir, noon)
+	r := received(t, dir, l.Loop.ID)
+	files := &ordered{Files: sender{r}}
+	log := New(l.Loop, files)
+	log.Output(0)
+	log.Note("bye\n")
+	assert.NilError(t, log.Finish(LoopEnd{Stop: "complete"}))
+	assert.DeepEqual(t, files.written, []string{outputFile(0), nowFile, eventsFile, loopFile})
+}
+
+// ordered remembers the order of writes.
+type ordered struct {
+	Files
+	written []string
+}
+
+func (o *ordered) Append(file string, p []byte) error {
+	o.written = append(o.written, file)
+	return o.Files.Append(file, p)
+}
+
+func (o *ordered) Replace(file string, content []byte) error {
+	o.written = append(o.written, file)
+	return o.Files.Replace(file, content)
 }
 
 // sender sends a log without a connection.

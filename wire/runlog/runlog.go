@@ -303,7 +303,8 @@ func (l *Log) append(it Iteration) error {
 	return l.files.Append(iterationsFile, append(line, '\n'))
 }
 
-// Finish records the end of the loop and closes the log.
+// Finish records the end of the loop and closes the log. The state of the loop is the last that is written: who reads
+// that it has ended finds all else.
 func (l *Log) Finish(end LoopEnd) error {
 	now := time.Now().UTC()
 	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode, l.Loop.Error, l.Loop.Summary = now, end.Stop, end.ExitCode, end.Error, end.Summary
@@ -312,7 +313,7 @@ func (l *Log) Finish(end LoopEnd) error {
 		last = *l.now
 	}
 	last.State, last.Since, last.Until, last.Text = StateEnded, now, time.Time{}, end.Error
-	err := errors.Join(l.SetNow(last), l.save(), l.Emit(&end))
+	err := errors.Join(l.SetNow(last), l.Emit(&end), l.save())
 	l.Close()
 	if err != nil {
 		return fmt.Errorf("logging the loop's end: %w", err)
