@@ -5,6 +5,7 @@ import (
 	"context"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,11 +44,12 @@ func TestWorkspaceByDriver(t *testing.T) {
 // agent that may commit.
 func TestRunningFetchCompletes(t *testing.T) {
 	begun, free := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) }) // the second run can cause a second fetch
 	var g Git
 	commit := strings.Repeat("a", 40)
 	stop := g.follow(t.Context(), true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		assert.Check(t, is.Equal(final, commit))
-		close(begun)
+		begin()
 		<-free
 		return gitsync.Result{Commits: 3}, "tip", ctx.Err()
 	})
@@ -59,7 +61,7 @@ func TestRunningFetchCompletes(t *testing.T) {
 	<-begun
 	time.AfterFunc(50*time.Millisecond, func() { close(free) })
 	stop()
-	assert.Equal(t, g.result.Commits, 3)
+	assert.Assert(t, g.result.Commits >= 3)
 }
 
 // A branch that came while the agent worked is reported at the end, with its submodule.
