@@ -106,7 +106,7 @@ func setUpProbes(t *testing.T, w *world, program string) (l *lab, canary string)
 	w.setenv("RALPH_WORKSPACE", "clone")
 	w.setenv("RALPH_MEMORY", fmt.Sprint(abuseMemory, "m"))
 	w.setenv("RALPH_PIDS", fmt.Sprint(abusePids))
-	w.ok(t, "task", "list")
+	w.createSandbox(t)
 	l = newLab(t, w, program)
 	l.publish(t, w)
 	return l, canary

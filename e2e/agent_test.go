@@ -105,7 +105,6 @@ rm -f ralph.toml; touch one two; git add one two; git commit -qm "Add both"
 ralph task done a --result "{\"commit\":\"$(git rev-parse HEAD)\"}"
 printf '\033]0;evil\007done by %s\n' "$RALPH_AGENT_ID"
 `)
-		w.chown(t, filepath.Join(w.repo, ".ralph", "prompts"))
 		res := w.ralph(t, append(flags, "build")...).expect(t, 0)
 		assert.Check(t, is.Contains(res.stdout, "Check passed after"))
 		assert.Check(t, is.Contains(res.stdout, "done by "))

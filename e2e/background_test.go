@@ -128,7 +128,7 @@ func TestBackgroundLoopConfirmsBeforeItDetaches(t *testing.T) {
 
 		refused := w.dialogue(t, "build", "Trust these settings of the repository? [y/N]", "n").expect(t, 1)
 		w.assertScreen(t, refused.stdout, "trust")
-		assert.Equal(t, len(w.containers(t)), 1) // the one that was planned in
+		assert.Equal(t, len(w.containers(t)), 0)
 		asked := w.terminal(t, w.docker("ralph", "--detach", "build"))
 		asked.screen.WaitFor(t, "Trust these settings of the repository? [y/N]")
 		asked.press(t, "y\r")
@@ -142,6 +142,7 @@ func TestBackgroundLoopConfirmsBeforeItDetaches(t *testing.T) {
 func TestAttachAndDetachAgain(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.ignoreMarkers(t)
+		w.createSandbox(t)
 		w.plan(t, slowTask())
 		w.ok(t, "--detach", "build")
 		waitForFile(t, w.pathInside(t, "begun"))
@@ -284,7 +285,7 @@ func TestBackgroundLoopRemovesItsOneTimeSandbox(t *testing.T) {
 	})
 }
 
-// The logs of a clone are copied to the worktree.
+// A loop in the clone of a microVM is followed like any other.
 func TestAttachToALoopInAClone(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())

@@ -145,8 +145,7 @@ func TestClaudeContinuesAfterARateLimitAndAFailedCheck(t *testing.T) {
 		assert.Check(t, is.Contains(first[2].UserText(), "cannot access 'repaired'"))
 		assert.Check(t, !strings.Contains(first[1].UserText(), "is open again"))
 		w.assertOwnership(t)
-		logs, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "*.jsonl"))
-		assert.NilError(t, err)
+		logs := w.logFiles(t, "*.jsonl")
 		assert.Equal(t, len(logs), 5, "three streams, the figures and the events: %v", logs)
 	})
 }

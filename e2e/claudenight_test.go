@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -96,10 +95,7 @@ func TestClaudeWorksThroughANight(t *testing.T) {
 // waits returns what the loop waited for, as its events say.
 func (w *world) waits(t *testing.T) (all []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "events.jsonl"))
-	assert.NilError(t, err)
-	assert.Equal(t, len(files), 1)
-	for line := range strings.Lines(w.read(t, strings.TrimPrefix(files[0], w.repo+"/"))) {
+	for line := range strings.Lines(w.ok(t, "events")) {
 		var e struct{ Type, State, Text string }
 		assert.NilError(t, json.Unmarshal([]byte(line), &e), line)
 		if e.State == "rate_limited" || e.State == "retrying" {

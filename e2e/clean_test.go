@@ -67,7 +67,7 @@ func TestStopWithoutALoop(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		res := w.ralph(t, "stop").expect(t, 0)
 		assert.Check(t, is.Equal(res.stderr, "Nothing to stop: this worktree and branch have no sandbox\n"))
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		res = w.ralph(t, "stop", name).expect(t, 0)
 		assert.Check(t, is.Equal(res.stderr, "Nothing runs in "+name+"\nStopped the sandbox "+name+"\n"))
@@ -98,7 +98,8 @@ func TestCleanRemovesOnlyTheSandbox(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		other := w.linkedWorktree(t, "other")
 		w.ok(t, "task", "create", "a", "Title")
-		other.ok(t, "task", "list")
+		w.createSandbox(t)
+		other.createSandbox(t)
 		w.write(t, filepath.Join(w.repo, "mine"), "x")
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		res := w.ralph(t, "clean").expect(t, 1)
@@ -115,7 +116,7 @@ func TestCleanRemovesOnlyTheSandbox(t *testing.T) {
 		assert.Equal(t, w.read(t, "mine"), "x")
 		res = w.ralph(t, "reset", "--force").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "No sandbox of this worktree and branch to remove"))
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"}) // in one that is new
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 	})
 }
 
@@ -125,8 +126,8 @@ const askWhich, askSure = "Your choice (1 or 2):", "Remove them? [y/N]"
 func TestCleanConfirmsEachSandbox(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		other := w.linkedWorktree(t, "other")
-		w.ok(t, "task", "list")
-		other.ok(t, "task", "list")
+		w.createSandbox(t)
+		other.createSandbox(t)
 		nothing := w.dialogue(t, "clean", askWhich, "").expect(t, 1)
 		w.assertScreen(t, nothing.stdout, "clean-nothing")
 		w.dialogue(t, "clean", askWhich, "2", askSure, "n").expect(t, 1)
@@ -137,7 +138,7 @@ func TestCleanConfirmsEachSandbox(t *testing.T) {
 		w.assertScreen(t, res.stdout, "clean-one")
 		assert.Equal(t, len(w.sandboxes(t)), 1)
 		assert.Assert(t, !w.listed(t)[0].Current)
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		res = w.dialogue(t, "clean", askWhich, "2", askSure, "y").expect(t, 0)
 		w.assertScreen(t, res.stdout, "clean-all")
 		assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -157,6 +158,7 @@ func TestCleanKeepsASandboxInUse(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "a command is still running in it"))
 		assert.Assert(t, w.sandbox(t).Running)
 		w.write(t, w.pathInside(t, "go"), "")
+		w.ralph(t, "attach") // the loop may have ended before
 		w.waitForIdle(t)
 		w.ralph(t, "clean", "--force").expect(t, 0)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
@@ -219,7 +221,7 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 // sandbox's name.
 func TestCleanWithoutTheRepository(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".git")))
 		assert.Check(t, is.Contains(w.ok(t, "ls"), name+" (current)"))
@@ -229,7 +231,7 @@ func TestCleanWithoutTheRepository(t *testing.T) {
 		w.git(t, "init", "-q")
 		w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
 		w.git(t, "commit", "-q", "--allow-empty", "-m", "first")
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		outside := *w
 		outside.repo = w.home
 		assert.NilError(t, os.RemoveAll(w.repo))
@@ -259,7 +261,7 @@ func (w *world) assertRemoved(t *testing.T, branch string) {
 // nothing is removed.
 func TestCleanKeepsAMicroVMInUnknownState(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		w.configureFake(t, func(s *sandboxcli.Settings) { s.Faults.EmptyList = true })
 		assert.Equal(t, w.listed(t)[0].State, "unknown")
@@ -305,7 +307,7 @@ func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 		open.setenv("RALPH_WORKSPACE", "live")
 		done.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		done.ralph(t, "build").expect(t, 0)
-		open.ok(t, "task", "list")
+		open.createSandbox(t)
 		half.plan(t, task{ID: "b", Title: "Commit and hang", Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm b; touch committed; sleep 1000"}})
 		build := start(t, half.docker("ralph", "build", "-n", "1"))
 		waitForFile(t, half.pathInside(t, "committed"))
@@ -318,7 +320,7 @@ func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 			run(t, w.docker("stop", "-t", "0", c.ID)).expect(t, 0)
 		}
 
-		res := w.ralph(t, "task", "list").expect(t, 0)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "its worktree "+done.repo+" does not exist"))
 		assert.Check(t, is.Contains(res.stderr, "its worktree "+open.repo+" does not exist"))
 		assert.Check(t, is.Contains(res.stderr, half.repo+" does not exist: it may have the only copy of its commits"))
@@ -327,11 +329,11 @@ func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 	})
 }
 
-// A loop whose sandbox was killed or paused, and whose backlog is gone, has ended when the stop
-// returns: the backlog can be restored.
+// A loop whose sandbox was killed or paused has ended when the stop returns.
 func TestStopEndsALoopThatWouldRestart(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.plan(t, slowTask())
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		for _, how := range []string{"kill", "pause"} {
 			w.ralph(t, "--detach", "build").expect(t, 0)
@@ -342,11 +344,9 @@ func TestStopEndsALoopThatWouldRestart(t *testing.T) {
 				}
 				return nil
 			})
-			assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
 			assert.NilError(t, os.Remove(w.pathInside(t, "begun")))
 			w.ralph(t, "stop", "--now").expect(t, 0)
 			assert.Check(t, !w.container(t).State.Running)
-			w.ralph(t, "task", "restore").expect(t, 0)
 			assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "open"})
 		}
 	})

@@ -51,12 +51,12 @@ func TestSandboxOfAnotherClientIsNotUsed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.ok(t, "task", "create", "a", "Title")
-		w.ok(t, "shell", "--", "true") // starts the proxy
+		w.createSandbox(t)
 		name, before := w.sandbox(t).Name, w.objects(t)
 		other := w.withAnotherConfig(t)
 		of := "the sandbox " + name + " belongs to another client, "
 		for _, args := range [][]string{
-			{"task", "list"},
+			{"shell", "--", "true"},
 			{"build"},
 			{"--recreate", "shell", "--", "true"},
 			{"--dry-run", "build"},
@@ -107,9 +107,13 @@ func TestSandboxOfAnotherClientIsNotUsed(t *testing.T) {
 		assert.Assert(t, is.Len(w.containers(t), 0))
 		assert.Assert(t, is.Len(w.helperContainers(t), 0))
 		assert.Assert(t, is.Len(w.sandboxVolumes(t), 0))
+		other.createSandbox(t)
+		assert.Check(t, is.Contains(w.ralph(t, "shell", "--", "true").expect(t, 1).stderr, of))
+
+		// Each has its own backlog.
 		other.ok(t, "task", "create", "b", "Title")
 		assert.DeepEqual(t, other.statuses(t), map[string]string{"b": "open"})
-		assert.Check(t, is.Contains(w.ralph(t, "task", "list").expect(t, 1).stderr, of))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 	})
 }
 
@@ -117,16 +121,16 @@ func TestSandboxOfAnotherClientIsNotUsed(t *testing.T) {
 func TestClientsAtOnceGetOneSandbox(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		other := w.withAnotherConfig(t)
-		first := start(t, w.docker("ralph", "task", "create", "a", "Title"))
-		second := start(t, other.docker("ralph", "task", "create", "b", "Title"))
+		first := start(t, w.docker("ralph", "shell", "--", "echo", "a"))
+		second := start(t, other.docker("ralph", "shell", "--", "echo", "b"))
 		results := []result{first.wait(t), second.wait(t)}
 		assert.Equal(t, results[0].code+results[1].code, 1, "%v", results)
-		winner, loser, id := w, results[1], "a"
+		winner, loser := w, results[1]
 		if results[0].code != 0 {
-			winner, loser, id = other, results[0], "b"
+			winner, loser = other, results[0]
 		}
 		assert.Check(t, is.Contains(loser.stderr, "belongs to another client, "))
-		assert.DeepEqual(t, winner.statuses(t), map[string]string{id: "open"})
+		winner.createSandbox(t)
 		assert.Equal(t, len(w.containers(t)), 1)
 	})
 }

@@ -48,8 +48,8 @@ func (w *world) assertNoHostMounts(t *testing.T) {
 	}
 }
 
-// A loop in a clone: commits and logs arrive with their files, uncommitted files stay here,
-// and the backlog comes back when the sandbox is removed.
+// A loop in a clone: commits arrive with their files, uncommitted files stay here,
+// and the backlog outlives the sandbox.
 func TestCloneFromPlanToClean(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "mine.txt"), "not committed\n")
@@ -59,6 +59,7 @@ func TestCloneFromPlanToClean(t *testing.T) {
 			task{ID: "b", Title: "Add b", Priority: 2, Steps: []string{"echo from the agent && cat a.txt > b.txt && git add b.txt && git commit -qm 'Only b'"}},
 			task{ID: "c", Title: "Left", Priority: 3, Steps: []string{"true"}},
 		)
+		w.createSandbox(t)
 		w.assertNoHostMounts(t)
 		res := w.ralph(t, "build", "-n", "2").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox does not have your uncommitted changes in 1 file: mine.txt\n"))
@@ -70,17 +71,15 @@ func TestCloneFromPlanToClean(t *testing.T) {
 		assert.Check(t, is.Contains(w.ok(t, "logs"), "from the agent"))
 		assert.Check(t, is.Contains(w.ok(t, "status"), "2 done"))
 		_, err := os.Stat(filepath.Join(w.repo, ".ralph", "tasks.db"))
-		assert.Check(t, os.IsNotExist(err), "the sandbox has the backlog")
+		assert.Check(t, os.IsNotExist(err), "the backlog is not in the worktree")
 
 		w.ok(t, "clean", "--force")
 		assert.Equal(t, len(w.containers(t)), 0)
 		for _, name := range w.volumes(t) {
 			assert.Check(t, strings.HasPrefix(name, "ralph-cache-"), name)
 		}
-		w.setenv("RALPH_WORKSPACE", "live")
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done", "c": "open"})
-		w.setenv("RALPH_WORKSPACE", "clone")
-		w.ok(t, "--recreate", "build", "-n", "1")
+		w.ok(t, "build", "-n", "1")
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done", "c": "done"})
 	})
 }
@@ -98,7 +97,7 @@ func TestCloneDoesNotOverwriteFiles(t *testing.T) {
 		assert.Equal(t, w.read(t, "secret.env"), "mine\n")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "ignore")
 		assert.NilError(t, os.Rename(filepath.Join(w.repo, "secret.env"), filepath.Join(w.dir, "saved")))
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		assert.Equal(t, w.read(t, "secret.env"), "theirs\n")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "agent")
 	})
@@ -241,25 +240,6 @@ func TestRemovedVolumeOfACloneIsFilledAgain(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Warning: the volume with the sandbox's files was removed"))
 		assert.Check(t, is.Equal(w.git(t, "show", "main:d/a.txt"), "a"))
 		assert.Check(t, !strings.Contains(w.ralph(t, "shell", "--", "true").stderr, "was removed"))
-	})
-}
-
-// A clone keeps the backlog of a branch that was renamed, or of another origin, until it is removed.
-func TestRenamedBranchOfACloneKeepsItsBacklog(t *testing.T) {
-	withClone(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "Add a"})
-		for _, rename := range [][]string{{"branch", "-m", "renamed"}, {"remote", "set-url", "origin", "https://git.example/" + w.slug + "-2.git"}} {
-			old := w.sandbox(t).Name
-			w.git(t, rename...)
-			res := w.ralph(t, "task", "list").expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "is in the clone "+old))
-			w.ok(t, "clean", "--force", old)
-			w.ok(t, "task", "adopt")
-			assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
-			if rename[0] == "remote" {
-				w.ok(t, "clean", "--force")
-			}
-		}
 	})
 }
 

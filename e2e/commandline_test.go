@@ -53,6 +53,7 @@ func TestArgumentsArePassedVerbatim(t *testing.T) {
 		for i, arg := range all {
 			assert.Check(t, is.Contains(list, fmt.Sprintf("id: %d\ntitle: Title: %s :end\n", i, shown(arg))))
 		}
+		assert.Equal(t, w.ok(t, append([]string{"shell", "--", "printf", `%s\n`}, all...)...), strings.Join(all, "\n")+"\n")
 		// Empty ones count.
 		res := w.ralph(t, "task", "create", "", "title").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: missing task ID"))
@@ -66,6 +67,7 @@ func TestArgumentsArePassedVerbatim(t *testing.T) {
 // A command's stdout and stderr are passed through, and nothing is added.
 func TestOutputAndExitCodeArePassedThrough(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
+		w.createSandbox(t)
 		w.ok(t, "task", "create", "a", "Title")
 		for _, tc := range []struct {
 			args []string
@@ -99,10 +101,22 @@ func TestLargeInputAndOutput(t *testing.T) {
 			}
 		}
 
+		// So are streams of the sandbox.
+		w.createSandbox(t)
+		copied := w.docker("ralph", "shell", "--", "cat")
+		copied.Stdin = strings.NewReader(list)
+		assert.Equal(t, run(t, copied).expect(t, 0).stdout, list)
+
 		// The command ends when its reader closes the pipe; the next command works.
-		res := run(t, w.command("sh", "-c", "docker ralph task list | head -n 1")).expect(t, 0)
-		assert.Equal(t, res.stdout, "ID                   P S        CAT   TITLE                               AGENT\n")
+		for command, first := range map[string]string{
+			"task list":          "ID                   P S        CAT   TITLE                               AGENT\n",
+			"shell -- seq 90000": "1\n",
+		} {
+			res := run(t, w.command("sh", "-c", "docker ralph "+command+" | head -n 1")).expect(t, 0)
+			assert.Equal(t, res.stdout, first)
+		}
 		w.ok(t, "task", "show", "t/0000")
+		assert.Equal(t, w.ok(t, "shell", "--", "echo", "a"), "a\n")
 	})
 }
 
@@ -168,12 +182,11 @@ func (w *world) waitForCompletions(t *testing.T, want []string, args ...string) 
 	})
 }
 
-// The IDs of tasks come from a sandbox that runs, or from nowhere.
+// The IDs of tasks come from the backlog, without an engine.
 func TestCompletionOfTasks(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.setenv("DOCKER_HOST", deadHost)
 		assert.DeepEqual(t, w.complete(t, "task", "show", ""), []string{})
-		assert.Equal(t, len(w.listed(t)), 0, "a sandbox was made")
-
 		w.plan(t, task{ID: "auth/01", Title: "Don't `log` $(id)"}, task{ID: "auth/02", Title: "Log in"}, task{ID: "x$(touch${IFS}pwned)", Title: "Bad"})
 		w.ok(t, "task", "claim", "auth/02", "--agent", "me")
 		w.waitForCompletions(t, []string{"auth/01=Don’t_·log·_·(id)", "auth/02=Log_in"}, "task", "show", "")
@@ -183,10 +196,7 @@ func TestCompletionOfTasks(t *testing.T) {
 		w.waitForCompletions(t, []string{"auth/02=Log_in"}, "task", "block", "auth/01", "--by", "")
 		assert.DeepEqual(t, w.complete(t, "--worktree=other", "task", "show", ""), []string{})
 		assert.Check(t, !strings.Contains(w.git(t, "worktree", "list"), ".worktrees"), "a worktree was made")
-
-		w.ok(t, "stop")
-		assert.DeepEqual(t, w.complete(t, "task", "show", ""), []string{})
-		assert.Check(t, is.Equal(w.listed(t)[0].State, "stopped"), "the sandbox was started")
+		assert.Equal(t, len(w.sandboxes(t)), 0)
 	})
 }
 
@@ -197,15 +207,13 @@ func TestCompletionOfTasksOfAWorktree(t *testing.T) {
 		w.ok(t, "--worktree=other", "task", "create", "there", "There")
 		w.waitForCompletions(t, []string{"here=Here"}, "task", "show", "")
 		w.waitForCompletions(t, []string{"there=There"}, "--worktree=other", "task", "show", "")
-		assert.DeepEqual(t, w.complete(t, "--driver", "sbx", "task", "show", ""), []string{})
 		assert.DeepEqual(t, w.complete(t, "--worktree", "task", "show", ""), []string{})
-		assert.DeepEqual(t, w.complete(t, "--driver", "container", "task", "show", "t"), []string{})
 	})
 }
 
 func TestCompletionOfSandboxes(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		for _, command := range []string{"stop", "clean"} {
 			w.waitForCompletions(t, []string{name}, command, "")

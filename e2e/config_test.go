@@ -75,6 +75,7 @@ func TestDryRunChangesNothing(t *testing.T) {
 		assert.Equal(t, len(w.containers(t)), 0)
 
 		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		w.configure(t, otherLimits)
 		before = files()
 		sb := w.container(t)

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,7 +13,7 @@ import (
 )
 
 // A sandbox stays on its engine when the context changes, until --move moves it with its
-// commits, backlog and logs.
+// commits. Its backlog and logs are on this machine.
 func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	t.Parallel()
 	here := enginesFor(t)[0]
@@ -46,7 +45,7 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	name := w.containers(t)[0].Names[0][1:]
 	assert.Assert(t, is.Contains(w.ok(t, "ls", "--format", "{{.Name}} {{.Engine}}"), name+" one"))
 
-	refused := run(t, w.docker("--context", "two", "ralph", "task", "list")).expect(t, 1)
+	refused := run(t, w.docker("--context", "two", "ralph", "shell", "--", "true")).expect(t, 1)
 	assert.Assert(t, is.Contains(refused.stderr, "the sandbox "+name+" is on the engine one\nHint: run \"docker --context one ralph ...\", or move it with --move"))
 
 	// To another machine, and back.
@@ -55,17 +54,15 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	assertOn(0, 1)
 	assert.Equal(t, strings.Join(strings.Fields(w.git(t, "log", "--format=%s")), " "), "b shell a first")
 	use("one")
-	w.ok(t, "task", "create", "d", "Created there")
+	w.ok(t, "task", "create", "d", "Created meanwhile")
 	assertOn(0, 1)
-	w.ok(t, "--move", "task", "list")
+	w.createSandbox(t, "--move")
 	assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done", "c": "open", "d": "open"})
 	assertOn(1, 0)
-	loops, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*-build"))
-	assert.NilError(t, err)
-	assert.Equal(t, len(loops), 2)
+	assert.Equal(t, len(w.logFiles(t, "loop.json")), 2)
 	assert.Check(t, is.Contains(w.ok(t, "logs"), "Linux made b"))
 
 	w.ok(t, "clean", "--force", name)
-	w.ok(t, "task", "list") // on the selected engine again
+	w.createSandbox(t) // on the selected engine again
 	assertOn(1, 0)
 }

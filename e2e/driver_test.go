@@ -327,10 +327,9 @@ func (s *imageStore) seedTemplates(t *testing.T, w *world) {
 	}
 	first := *w
 	first.setenv("RALPH_SCOPE_BRANCH", "image")
-	first.ok(t, "--recreate", "task", "list")
+	first.createSandbox(t, "--recreate")
 	first.remove(t, first.sandbox(t))
 	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "scopes")))
-	assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
 	content, err := os.ReadFile(file)
 	assert.NilError(t, err)
 	assert.Assert(t, json.Valid(content))

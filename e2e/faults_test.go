@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,14 +49,9 @@ type fault struct {
 var faults = []fault{
 	{name: "nothing", step: "true"},
 
-	// The backlog and the logs. The tests of ralph/cli try more damages of the database.
-	{name: "git-clean", step: "git clean -fdxq; true", reason: "backlog"},
-	{name: "rm-logs", step: "rm -rf .ralph/logs"},
-	{name: "link-as-database", step: "rm -f .ralph/tasks.db*; ln -s /dev/full .ralph/tasks.db", reason: "backlog"},
-	{name: "fifo-as-database", step: "rm -f .ralph/tasks.db*; mkfifo .ralph/tasks.db", reason: "backlog"},
-	{name: "file-as-ralph", step: "rm -rf .ralph; echo >.ralph", reason: "backlog"},
-	{name: "no-permissions", step: "chmod 0 .ralph/tasks.db"},
-	{name: "older-database", step: "cp .ralph/tasks.db /tmp/copy; ralph task create old/more x >/dev/null; ralph task delete --all --confirm; cp /tmp/copy .ralph/tasks.db", reason: "backlog"},
+	// Ignored files, and the backlog, which is out of reach.
+	{name: "git-clean", step: "git clean -fdxq; true"},
+	{name: "tampering", step: "! ralph task delete tampering/after && ! ralph task done tampering/after && ! ralph task update tampering/after --status done && ! ralph task reopen tampering/before && ! ralph task delete --all --confirm"},
 
 	// Git.
 	{name: "other-branch", step: "git checkout -q -b other-branch", otherBranch: true, code: wire.ExitUnmerged, repair: mergeAll},
@@ -80,9 +74,6 @@ var faults = []fault{
 	{name: "daemon", step: "echo 'sleep 1; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", everyEngine: true},
 	{name: "restarting-daemon", step: "echo 'sleep 0.01; setsid sh ~/daemon & exit' >~/daemon; setsid sh ~/daemon >/dev/null 2>&1 &", everyEngine: true},
 	{name: "kill-all", step: "kill -9 -1", reason: "killed", everyEngine: true},
-	{name: "database-lost-with-its-loop", outside: breakBacklog("rm -f .ralph/tasks.db*"), reason: "killed"},
-	{name: "database-damaged-with-its-loop", outside: breakBacklog("head -c 65536 /dev/urandom >.ralph/tasks.db"), reason: "killed"},
-	{name: "no-permissions-and-no-loop", step: "chmod 0 .ralph/tasks.db; kill -9 -1", reason: "killed"},
 
 	// The sandbox, from outside.
 	{name: "docker-kill", outside: func(t *testing.T, m *faultRun) { m.docker(t, "kill", m.id) }, reason: "killed", everyEngine: true},
@@ -112,11 +103,7 @@ var faults = []fault{
 	{name: "plugin-killed", outside: func(t *testing.T, m *faultRun) {
 		m.build.signalGroup(syscall.SIGKILL)
 		m.release(t)
-	}, code: 137},
-	{name: "ralph-removed-by-hand", outside: func(t *testing.T, m *faultRun) {
-		m.script(t, "rm -rf '"+m.repo+"/.ralph'")
-		m.release(t)
-	}, reason: "backlog"},
+	}, code: 137, repair: func(t *testing.T, m *faultRun) { m.ralph(t, "attach") }}, // or else it waits
 }
 
 // assertNoDaemon is a step that fails while a daemon of an earlier run is there.
@@ -165,8 +152,8 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// remoteFaults are those of loops on a remote engine: git and the backlog are the clone's there, and
-// the sandbox is repaired through the connection.
+// remoteFaults are those of loops on a remote engine: git is the clone's there, and the sandbox is
+// repaired through the connection.
 var remoteFaults = []string{"git-clean", "no-git-head", "docker-kill", "plugin-killed"}
 
 // runScenarios runs the faults in one world after the other: the next one comes after a failure.
@@ -209,6 +196,7 @@ func (w *world) runScenario(t *testing.T, row fault) {
 	tasks := []task{m.task("before", 1), m.task("bad", 2, once+step), m.task("after", 3, assertNoDaemon)}
 	w.plan(t, tasks...)
 
+	w.createSandbox(t)
 	sb := w.sandbox(t)
 	m.name, m.id = sb.Name, sb.ID
 	m.build = start(t, w.docker("ralph", "build"))
@@ -276,35 +264,6 @@ func breakGit(script string) func(t *testing.T, m *faultRun) {
 		})
 		m.script(t, script+"; true") // a part of it is a mount
 		m.release(t)
-	}
-}
-
-// breakBacklog breaks the backlog and kills the loop, which would repair it, once the
-// host has a copy with what the loop has done.
-func breakBacklog(script string) func(t *testing.T, m *faultRun) {
-	return func(t *testing.T, m *faultRun) {
-		eventually(t, func() error {
-			copies, err := filepath.Glob(filepath.Join(m.config, "ralph", "scopes", m.name, "backlogs", "2*.json"))
-			assert.NilError(t, err)
-			var newest struct {
-				Tasks []struct{ Slug, Status string }
-			}
-			if len(copies) > 0 {
-				content, err := os.ReadFile(copies[len(copies)-1])
-				if err != nil {
-					return err // a newer one has taken its place
-				}
-				assert.NilError(t, json.Unmarshal(content, &newest))
-			}
-			for _, tk := range newest.Tasks {
-				if tk.Slug == m.fault.name+"/before" && tk.Status == "done" {
-					return nil
-				}
-			}
-			return errors.New("no copy of the backlog after the first task")
-		})
-		// The command kills itself, too.
-		run(t, m.world.docker("exec", "-u", m.insideUser(), "-w", m.repo, m.id, "sh", "-c", script+"; kill -9 -1"))
 	}
 }
 
@@ -387,10 +346,8 @@ type loggedRun struct {
 // logged returns the runs since a time that the logs have of each task.
 func (w *world) logged(t *testing.T, since time.Time) map[string][]loggedRun {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "iterations.jsonl"))
-	assert.NilError(t, err)
 	found := map[string][]loggedRun{}
-	for _, file := range files {
+	for _, file := range w.logFiles(t, "iterations.jsonl") {
 		for line := range strings.Lines(w.readFile(t, file)) {
 			var run loggedRun
 			assert.NilError(t, errors.Join(json.Unmarshal([]byte(line), &run)), file)

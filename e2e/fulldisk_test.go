@@ -62,7 +62,7 @@ func TestFullDisk(t *testing.T) {
 	w.setenv("RALPH_SHM", "16m")
 	w.prepareForFaults(t)
 	w.mountSmallDisk(t, w.repo)
-	w.ok(t, "task", "list")
+	w.createSandbox(t)
 	w.ok(t, "stop")
 	for _, m := range w.container(t).Mounts {
 		if m.Destination == w.repo || m.Destination == filepath.Join(w.repo, ".git") {

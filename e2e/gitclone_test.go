@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,7 +39,7 @@ func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 		assert.Check(t, !strings.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 
 		run(t, w.docker("exec", "-u", w.insideUser(), kept.ID, "git", "-C", w.repo, "reset", "-q", "--soft", "good")).expect(t, 0)
-		w.ok(t, "task", "list")
+		w.ok(t, "shell", "--", "true")
 		assert.Check(t, is.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
@@ -111,7 +110,7 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 		was := w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/side")
 		assert.Equal(t, was, "side")
 		first := w.container(t).ID
-		w.ok(t, "--recreate", "task", "list")
+		w.createSandbox(t, "--recreate")
 		assert.Assert(t, w.container(t).ID != first)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		w.ok(t, "task", "delete", "a")
@@ -123,7 +122,7 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		run(t, w.docker("rm", "-f", w.container(t).ID)).expect(t, 0)
-		w.ralph(t, "task", "list").expect(t, 0)
+		w.createSandbox(t)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "hanging")
 	})
 }
@@ -137,27 +136,16 @@ func TestNextCommandFetchesCommitsOfAKilledOne(t *testing.T) {
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
-		w.ralph(t, "task", "list").expect(t, 0)
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/main"), "a")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first", "the agent may amend it")
 
-		// The loop continues without its command, and so do its commits.
+		// The loop continues with the next command, and so do its commits.
 		w.write(t, w.pathInside(t, "go"), "")
-		eventually(t, func() error {
-			w.ralph(t, "task", "list").expect(t, 0)
-			if st := w.statuses(t); st["a"] != "done" {
-				return errors.New("the task is " + st["a"] + " in " + name)
-			}
-			return nil
-		})
-		eventually(t, func() error {
-			w.ralph(t, "task", "list").expect(t, 0)
-			if last := w.git(t, "log", "-1", "--format=%s"); last == "first" {
-				return errors.New("the last commit is " + last)
-			}
-			return nil
-		})
+		w.ok(t, "attach")
+		assert.Equal(t, w.statuses(t)["a"], "done")
+		assert.Assert(t, w.git(t, "log", "-1", "--format=%s") != "first")
 	})
 }
 
@@ -304,7 +292,7 @@ func TestUncommittedChangesAreNotInTheAgentsCommits(t *testing.T) {
 		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
 		assert.Equal(t, w.git(t, "status", "--porcelain"), dirty)
 		w.git(t, "stash", "-q", "--include-untracked")
-		w.ok(t, "task", "list")
+		w.ok(t, "shell", "--", "true")
 		assert.Equal(t, w.git(t, "show", "main:staged.txt"), "three")
 	})
 }
@@ -385,16 +373,14 @@ func TestCloneOfALinkedAndAShallowRepositoryInAMicroVM(t *testing.T) {
 	})
 }
 
-// A clone that was removed without docker-ralph had the backlog: the worktree's earlier one counts again.
+// A clone that was removed without docker-ralph is made again. The backlog was not in it.
 func TestMicroVMThatWasRemovedWithItsCloneIsReplaced(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}}, task{ID: "b", Title: "Fail", Steps: []string{"exit 1"}})
 		w.createUnrelatedMicroVM(t)
 		w.ralph(t, "build", "-n", "1").expect(t, 0)
 		w.remove(t, w.sandbox(t))
-		res := w.ralph(t, "task", "list").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "was removed with its backlog: using the worktree's earlier one\nHint: list newer copies with"))
-		w.ok(t, "task", "restore")
+		w.createSandbox(t)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "open"})
 		w.ok(t, "shell", "--", "test", "-e", "a.txt")
 	})
@@ -403,7 +389,7 @@ func TestMicroVMThatWasRemovedWithItsCloneIsReplaced(t *testing.T) {
 // Commits of a clone that sbx has made for an earlier version are fetched by the user.
 func TestCloneMadeBySbxIsKept(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
-		w.ralph(t, "--workspace", "live", "task", "list").expect(t, 0)
+		w.createSandbox(t, "--workspace", "live")
 		sb := w.sandbox(t)
 		file := filepath.Join(w.config, "ralph", "scopes", sb.Name, "scope.json")
 		content, err := os.ReadFile(file)
@@ -418,7 +404,7 @@ func TestCloneMadeBySbxIsKept(t *testing.T) {
 		content, err = json.Marshal(sections)
 		assert.NilError(t, err)
 		w.write(t, file, string(content))
-		for _, args := range [][]string{{"task", "list"}, {"--workspace", "live", "build"}, {"--recreate", "task", "list"}, {"clean", "--force"}, {"diff"}} {
+		for _, args := range [][]string{{"shell", "--", "true"}, {"--workspace", "live", "build"}, {"--recreate", "shell", "--", "true"}, {"clean", "--force"}, {"diff"}} {
 			res := w.ralph(t, args...)
 			assert.Check(t, res.code != 0, "%q", args)
 			assert.Check(t, is.Contains(res.stderr, "sbx made the clone in the sandbox "+sb.Name), "%q", args)
@@ -432,7 +418,7 @@ func TestCloneMadeBySbxIsKept(t *testing.T) {
 
 func TestCloneIsRejectedWhereItIsImpossible(t *testing.T) {
 	onMicroVM(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
-		res := w.ralph(t, "--workspace", "clone", "task", "list").expect(t, 1)
+		res := w.ralph(t, "--workspace", "clone", "shell", "--", "true").expect(t, 1)
 		assert.Assert(t, is.Contains(res.stderr, `Error: sandbox.workspace = "clone" works with the drivers container and sbx only, not docker-sandbox`))
 		assert.Equal(t, len(w.sandboxes(t)), 0, "nothing was made")
 	})

@@ -46,12 +46,12 @@ func TestUnpullableBaseIsReportedWithAHint(t *testing.T) {
 
 func TestImageIsBuiltOnce(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		first := w.container(t)
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}$`, sourceImage(first)))
 		w.removeSandboxes(t)
 
-		res := w.ralph(t, "task", "list").expect(t, 0)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
 
 		assert.Equal(t, w.container(t).Image, first.Image)
 		assert.Check(t, is.Equal(res.stderr, fmt.Sprintf("Creating the sandbox %s with the container driver\n", first.Name[1:])))
@@ -128,7 +128,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 		assert.Equal(t, res.stdout, first+"\n")
 		assert.Equal(t, res.stderr, "Up to date: nothing was built\n")
 
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		sandbox := w.container(t).Name[1:]
 		now, others := w.images(t)
 		assert.Equal(t, now.Image+now.Change+now.Status, first+"none"+"up to date")
@@ -212,7 +212,7 @@ func TestBuildSecretIsOnlyInItsStep(t *testing.T) {
 			"RUN --mount=type=secret,id=token,required=true test \"$(wc -c </run/secrets/token)\" = 11 # "+w.slug+"\nUSER agent\n")
 		t.Cleanup(func() { w.removeProjectImages(t) })
 		w.ok(t, "trust", "--force")
-		res := w.ralph(t, "task", "list").expect(t, 1)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "docker ralph image build --secret id=token,src=FILE"))
 
 		w.setenv("TOKEN", "swordfish-7")
@@ -222,7 +222,7 @@ func TestBuildSecretIsOnlyInItsStep(t *testing.T) {
 		history, err := w.engine.Client(t).ImageHistory(t.Context(), image)
 		assert.NilError(t, err)
 		assert.Check(t, !strings.Contains(fmt.Sprint(history.Items), "swordfish"))
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		assert.Equal(t, sourceImage(w.container(t)), image)
 	})
 }
@@ -290,7 +290,7 @@ func TestImagesArePulledWithDockersCredentials(t *testing.T) {
 
 func TestImageOfAMicroVMIsInUse(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		now, _ := w.images(t)
 		assert.Equal(t, now.Change, "none")
 		if w.driver == config.DriverDockerSandbox {

@@ -45,6 +45,7 @@ func TestIsolationSurvivesInterference(t *testing.T) {
 		assert.NilError(t, server.Serve(t.Context(), forbidden))
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{scriptRunner}})
+		w.createSandbox(t)
 		run(t, w.docker("run", "--rm", "-v", w.installProbes(t, program)+":/abuse:ro", engines.BaseImage(), "/abuse", "tcp", forbidden+":80")).expect(t, 0)
 		const probe = ".ralph/abuse"
 		build := start(t, w.docker("ralph", "build", "-n", "1"))
@@ -75,6 +76,7 @@ func TestIsolationSurvivesInterference(t *testing.T) {
 		said = ask(out + through)
 		assert.Check(t, !strings.Contains(said, "OPEN") && !strings.Contains(said, "ANSWERS"), said)
 		ask("")
+		w.ralph(t, "attach") // the loop waits for a command, or has ended
 		eventually(t, func() error {
 			if status := w.statuses(t)["a"]; status != "done" {
 				return fmt.Errorf("the agent has not ended: its task is %s", status)
@@ -95,10 +97,10 @@ func TestIsolationSurvivesInterference(t *testing.T) {
 		// A sandbox with another network is not used.
 		run(t, w.docker("network", "disconnect", "--force", "none", name)).expect(t, 0)
 		run(t, w.docker("network", "connect", "bridge", name)).expect(t, 0)
-		rejected := w.ralph(t, "task", "list").expect(t, 1)
+		rejected := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Check(t, is.Contains(rejected.stderr, `Hint: run "docker network disconnect bridge `+name+`"`))
 		run(t, w.docker("network", "disconnect", "bridge", name)).expect(t, 0)
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 	})
 }
 
@@ -194,7 +196,7 @@ func gVisorIsIsolated(t *testing.T, w *world, l *lab) {
 	r.assertBlocked(t, r.tryInContainer(t))
 	run(t, w.docker("restart", "-t", "1", r.name)).expect(t, 0)
 	r.assertBlocked(t, r.tryInContainer(t))
-	w.ok(t, "task", "list")
+	w.createSandbox(t)
 	r.assertBlocked(t, r.tryInContainer(t))
 	gVisorUsesProxy(t, w)
 }

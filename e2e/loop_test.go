@@ -16,8 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 )
 
-// Loops that work through the backlog: plan and build, commits, exit codes, and
-// the backlog's copies on the host.
+// Loops that work through the backlog: plan and build, commits, and exit codes.
 
 // The main job: from three open tasks to three commits.
 func TestBuildTurnsThreeTasksIntoCommits(t *testing.T) {
@@ -51,20 +50,17 @@ func TestBuildTurnsThreeTasksIntoCommits(t *testing.T) {
 	})
 }
 
-// One repository has one backlog, whatever git the sandbox has and however the URL of
-// its origin is written.
+// One repository has one backlog, however the URL of its origin is written, and whatever the agent's git says.
 func TestSpellingsOfTheOriginShareTheBacklog(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+"/")
-		for _, workspace := range []string{"live", "clone"} {
-			w.setenv("RALPH_WORKSPACE", workspace)
-			w.ok(t, "--recreate", "task", "create", workspace, "Add it")
+		both := map[string]string{"/": "open", ".git": "open"}
+		for end := range both {
+			w.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+end)
+			w.ok(t, "task", "create", end, "Add it")
 		}
-		both := map[string]string{"live": "open", "clone": "open"}
 		assert.DeepEqual(t, w.statuses(t), both)
-		// An agent can change git's configuration inside.
-		w.ok(t, "shell", "--", "git", "remote", "set-url", "origin", "https://git.example/other/one")
-		assert.DeepEqual(t, w.statuses(t), both)
+		inside := w.ok(t, "shell", "--", "sh", "-c", "git remote set-url origin https://git.example/other/one; ralph task plan-status")
+		assert.Equal(t, inside, "2 open, 0 active, 0 done, 0 blocked, 0 deleted\n")
 	})
 }
 
@@ -77,6 +73,7 @@ func TestOriginOnThisMachine(t *testing.T) {
 		w.git(t, "init", "-q", "--bare", origin)
 		w.git(t, "remote", "set-url", "origin", origin)
 		w.ok(t, "task", "create", "a", "Add a", "-s", `["echo a > a"]`)
+		w.createSandbox(t)
 		w.slug = strings.TrimSpace(w.ok(t, "ls", "--format", "{{.Repo}}"))
 		w.ok(t, "build", "-n", "1")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
@@ -89,8 +86,8 @@ func TestRecreatedWorktreeDirectory(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		for _, workspace := range []string{"clone", "live"} {
 			w.setenv("RALPH_WORKSPACE", workspace)
-			w.ok(t, "--recreate", "task", "create", workspace, "Add "+workspace, "-s", `["echo a > `+workspace+`"]`)
-			w.ok(t, "build", "-n", "1")
+			w.ok(t, "task", "create", workspace, "Add "+workspace, "-s", `["echo a > `+workspace+`"]`)
+			w.ok(t, "--recreate", "build", "-n", "1")
 			origin, head := w.git(t, "remote", "get-url", "origin"), w.git(t, "rev-parse", "HEAD")
 
 			aside := w.repo + "-" + workspace
@@ -317,48 +314,5 @@ func TestOvertakenRunDoesNotCount(t *testing.T) {
 		shown := w.ok(t, "task", "show", "a")
 		assert.Check(t, is.Contains(shown, "active"))
 		assert.Check(t, is.Contains(shown, "beef"))
-	})
-}
-
-// The backlog is restored from a copy on the host, whatever happened to the database.
-func TestBacklogIsRestoredFromABackup(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "first", Title: "Add a", Steps: []string{"echo a >a.txt"}},
-			task{ID: "second", Title: "Wipe", Steps: []string{"git clean -fdxq; echo b >b.txt"}})
-		w.ralph(t, "build").expect(t, 0)
-		done := map[string]string{"first": "done", "second": "done"}
-		assert.DeepEqual(t, w.statuses(t), done)
-
-		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".ralph")))
-		const remedy = `restore a copy with "docker ralph task restore"`
-		res := w.ralph(t, "build")
-		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(res.stderr, "Error: the backlog is gone: "))
-		assert.Check(t, is.Contains(res.stderr, "Hint: "+remedy))
-		res = w.ralph(t, "task", "list").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "Warning: the backlog is gone: "))
-
-		res = w.ralph(t, "task", "restore", "--list").expect(t, 0)
-		copies := strings.Split(strings.TrimSpace(res.stdout), "\n")
-		assert.Assert(t, len(copies) >= 2, res.stdout)
-		oldest := strings.Fields(copies[len(copies)-1])[0]
-		assert.Equal(t, w.ralph(t, "task", "restore").expect(t, 0).stdout, "restored 2 tasks\n")
-		assert.DeepEqual(t, w.statuses(t), done)
-
-		// The next command replaces an empty database.
-		w.write(t, w.pathInside(t, ".ralph/tasks.db"), "")
-		res = w.ralph(t, "build")
-		assert.Check(t, res.code != 0, res.stdout)
-		assert.Check(t, is.Contains(res.stderr, "Error: the backlog is gone: its database has no tasks\nHint: "+remedy))
-		w.ralph(t, "task", "restore").expect(t, 0)
-		assert.DeepEqual(t, w.statuses(t), done)
-
-		w.write(t, w.pathInside(t, ".ralph/tasks.db"), strings.Repeat("garbage ", 2000))
-		res = w.ralph(t, "task", "list")
-		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(res.stdout+res.stderr, `restore a copy with "docker ralph task restore"`))
-		w.ralph(t, "task", "restore", oldest).expect(t, 0)
-		assert.Check(t, is.Equal(len(w.statuses(t)), 2))
-		assert.Check(t, w.ralph(t, "task", "restore", "none").code != 0)
 	})
 }

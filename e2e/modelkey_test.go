@@ -50,6 +50,7 @@ func TestClaudeWorksWithoutItsKey(t *testing.T) {
 		for _, id := range []string{"shop/01", "shop/02", "shop/03"} {
 			w.ok(t, append(flags, "task", "create", id, "Add it")...)
 		}
+		w.createSandbox(t, flags...)
 		sandbox := w.container(t)
 		plain := w.env
 		for i, key := range keys {
@@ -111,6 +112,7 @@ func TestCodexWorksWithoutItsKey(t *testing.T) {
 		argvs := watchArgv(t, secret, program)
 		flags := []string{"--agent", "codex", "--image", image}
 		w.ok(t, append(flags, "task", "create", "a", "Add one")...)
+		w.createSandbox(t, flags...)
 		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), w.pathInside(t, ".ralph/codex")))
 		res := w.ralph(t, append(flags, "build", "-n", "1", "-m", "gpt-test")...).expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one", res.stdout+res.stderr)
@@ -148,6 +150,7 @@ command = ["sh", "-c", '''`+program+` exec --json --skip-git-repo-check --danger
 `)
 		flags := []string{"--agent", "mine", "--image", engines.BaseImage()}
 		w.ok(t, append(flags, "task", "create", "a", "Add one")...)
+		w.createSandbox(t, flags...)
 		assert.NilError(t, copyProgram(realProgram(t, "@openai/codex-linux-*/vendor/*/bin/codex"), w.pathInside(t, program)))
 		res := w.ralph(t, append(flags, "build", "-n", "1")...).expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add one", res.stdout+res.stderr)

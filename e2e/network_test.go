@@ -62,7 +62,7 @@ func TestNetworkPolicy(t *testing.T) {
 		assert.Check(t, is.Contains(w.read(t, "far"), hostNotFound))
 		assert.Check(t, is.Contains(w.read(t, "twice"), refusedByProxy))
 		w.ok(t, "network", "deny", "*.gitlab.com", "far.invalid")
-		w.ok(t, "--recreate", "task", "list")
+		w.createSandbox(t, "--recreate")
 		w.plan(t, task{ID: "c", Title: "Try in a new one", Steps: []string{reachStep("far.invalid", "far")}})
 		w.ok(t, "build")
 		assert.Check(t, is.Contains(w.read(t, "far"), refusedByProxy))
@@ -92,9 +92,6 @@ func TestNetworkPolicy(t *testing.T) {
 
 		// The rule is set for the branch, not for the sandbox.
 		w.stop(t, w.sandbox(t))
-		if w.hasClone() {
-			w.ok(t, "clean", "--force") // it has the backlog
-		}
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.ok(t, "network", "allow", "far.invalid")
 		w.plan(t, task{ID: "d", Title: "Try in one of its own", Steps: []string{reachStep("far.invalid", "far")}})
@@ -108,7 +105,7 @@ func TestProxyAndNetworkAreRemovedWithTheSandbox(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
 		w.setenv("RALPH_NETWORK", "deny")
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		for _, kind := range []string{"container", "network"} {
 			left := run(t, w.docker(kind, "ls", "-q", "--filter", "label="+labelPrefix+"created-by=docker-ralph",
 				"--filter", "name="+strings.ReplaceAll(w.slug, "/", "-"))).expect(t, 0).stdout
@@ -149,7 +146,7 @@ func TestNetworkPolicyOfBranchesWithSimilarNames(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_NETWORK", "allowlist")
 		w.git(t, "checkout", "-q", "-b", "feature-auth")
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		w.git(t, "checkout", "-q", "-b", "feature/auth")
 		w.ok(t, "network", "allow", "other.example")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "other.example"))
@@ -161,20 +158,20 @@ func TestNetworkPolicyOfBranchesWithSimilarNames(t *testing.T) {
 func TestOpenNetworkPolicyInRalphTomlNeedsApproval(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.useDefaults()
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "Policy: allowlist"))
-		w.ralph(t, "--network", "open", "task", "list").expect(t, 1)
-		w.ralph(t, "--allow", "https://a.example/", "task", "list").expect(t, 1)
+		w.ralph(t, "--network", "open", "shell", "--", "true").expect(t, 1)
+		w.ralph(t, "--allow", "https://a.example/", "shell", "--", "true").expect(t, 1)
 
 		// The repository may close, and asks before it opens.
 		w.configure(t, "[sandbox.network]\npolicy = \"allow-all\"\n")
-		res := w.ralph(t, "task", "list").expect(t, 1)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `sandbox.network.policy = "allow-all" (`))
 		w.write(t, filepath.Join(w.repo, "ralph.toml"), "[sandbox.network]\npolicy = \"deny\"\n")
 		listed := w.ralph(t, "network", "ls").expect(t, 0)
 		assert.Check(t, is.Contains(listed.stdout, "Policy: allowlist"))
 		assert.Check(t, is.Contains(listed.stderr, `Warning: the configuration has the policy "deny", which needs --recreate; listing the rules in force`))
-		w.ok(t, "--recreate", "task", "list")
+		w.createSandbox(t, "--recreate")
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "Policy: deny"))
 	})
 }
@@ -263,22 +260,22 @@ func TestChangedHostProxyIsUsedAfterAStop(t *testing.T) {
 		}
 		made := since()
 		w.ok(t, "stop")
-		w.ok(t, "task", "list")
+		w.ok(t, "shell", "--", "true")
 		assert.Equal(t, since(), made, "nothing has changed")
 
 		w.setenv("HTTPS_PROXY", "http://192.0.2.1:1080")
-		w.ok(t, "task", "list")
+		w.ok(t, "shell", "--", "true")
 		assert.Equal(t, since(), made, "a sandbox that runs keeps its proxy")
 		w.ok(t, "stop")
-		w.ok(t, "task", "list")
+		w.ok(t, "shell", "--", "true")
 		changed := since()
 		assert.Assert(t, changed != made)
 		w.ok(t, "stop")
 		w.setenv("HTTPS_PROXY", "socks5://192.0.2.1:1080")
-		res := w.ralph(t, "task", "list").expect(t, 1)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, `the host's proxy is of the kind "socks5"`))
 		w.setenv("HTTPS_PROXY", "")
-		w.ok(t, "task", "list")
+		w.ok(t, "shell", "--", "true")
 	})
 }
 
@@ -287,8 +284,7 @@ func TestChangedHostProxyIsUsedAfterAStop(t *testing.T) {
 func TestChangedNetworkRulesApplyToTheSandbox(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.useDefaults()
-		w.ok(t, "task", "create", "a", "Title")
-		w.ok(t, "shell", "--", "true") // the first command that needs a proxy starts it
+		w.createSandbox(t)
 		w.ok(t, "network", "allow", "later.invalid")
 		sb := w.sandbox(t)
 		reach := func(host, want string, flags ...string) string {
@@ -307,6 +303,5 @@ func TestChangedNetworkRulesApplyToTheSandbox(t *testing.T) {
 
 		res := w.ralph(t, "--network", "deny", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+sb.Name+" no longer matches the configuration (network policy from allowlist to deny)\nHint: recreate it with --recreate"))
-		w.ralph(t, "--network", "deny", "task", "list").expect(t, 0)
 	})
 }

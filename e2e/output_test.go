@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,6 +34,8 @@ func TestLsListsSandboxesAndLoops(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		assert.Equal(t, len(w.listed(t)), 0)
 		w.plan(t, slowTask())
+		assert.Equal(t, len(w.listed(t)), 0, "the backlog needs none")
+		w.createSandbox(t)
 		idle := w.listed(t)
 		assert.Equal(t, len(idle), 1)
 		assert.Equal(t, idle[0].Driver, w.driver)
@@ -74,7 +77,7 @@ func TestLsListsSandboxesAndLoops(t *testing.T) {
 
 func TestLsOutsideOfTheRepository(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		outside := *w
 		outside.repo = w.home
@@ -95,7 +98,7 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 
 func TestLsShowsResourceUsage(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "sh", "-c", "head -c 3000000 /dev/zero >/home/agent/big")).expect(t, 0)
 		list := w.listed(t, "--size")
 		assert.Assert(t, list[0].Size != nil)
@@ -104,15 +107,11 @@ func TestLsShowsResourceUsage(t *testing.T) {
 	})
 }
 
-// Files that an agent plants where ls reads neither control the terminal nor make ls
-// hang.
-func TestLsIgnoresFilesOfTheAgent(t *testing.T) {
+// What a log has got from a sandbox does not control the terminal.
+func TestLsIgnoresEscapeSequences(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.ok(t, "task", "create", "a", "Title")
-		loop := filepath.Join(w.repo, ".ralph", "logs", "20990101-000000-build")
-		w.write(t, filepath.Join(loop, "loop.json"), `{"mode":"\u001b]0;title\u0007build\nx","stop":"\u001b[2J","started":"2026-01-01T00:00:00Z","ended":"2026-01-01T00:00:00Z"}`)
-		w.chown(t, filepath.Join(w.repo, ".ralph"))
-		run(t, w.command("mkfifo", filepath.Join(loop, "iterations.jsonl"))).expect(t, 0)
+		w.createSandbox(t)
+		w.write(t, filepath.Join(w.logs(w.sandbox(t).Name), "20990101-000000-build", "loop.json"), `{"mode":"\u001b]0;title\u0007build\nx","stop":"\u001b[2J","started":"2026-01-01T00:00:00Z","ended":"2026-01-01T00:00:00Z"}`)
 		out := w.ok(t, "ls")
 		assert.Equal(t, strings.Count(out, "\n"), 2, out)
 		assert.Check(t, !strings.ContainsAny(out, "\x1b\x07"))
@@ -124,14 +123,14 @@ func TestLsIgnoresFilesOfTheAgent(t *testing.T) {
 func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
-		res := w.ralph(t, "ls").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: the driver container: listing sandboxes: "))
+		res := w.ralph(t, "ls").expect(t, 0)
+		assert.Check(t, is.Equal(res.stderr, ""), "no container was ever created")
 		w.setenv("DOCKER_HOST", w.engine.Host)
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		w.setenv("DOCKER_HOST", "unix:///nowhere.sock")
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
-		assert.Check(t, is.Equal(res.stderr, ""), "no container was ever created")
+		assert.Check(t, is.Equal(res.stderr, ""))
 		w.write(t, filepath.Join(w.config, "ralph", "scopes", "ralph-other", "scope.json"), `{"container": {}}`)
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, name+"\n"))
@@ -147,7 +146,8 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 func TestLogs(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		res := w.ralph(t, "logs").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log in "+w.repo+"\nHint: start one with \"docker ralph build\""))
+		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log"))
+		assert.Check(t, is.Contains(res.stderr, "Hint: start one with \"docker ralph build\""))
 		res = w.ralph(t, "logs", "--follow").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "no loop of main has a log"))
 
@@ -230,24 +230,50 @@ func TestLogsFollowARestartedLoop(t *testing.T) {
 	})
 }
 
-// Files that an agent plants among the logs do not reach the terminal.
-func TestLogsIgnoreFilesOfTheAgent(t *testing.T) {
-	onEngines(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "evil", Title: "Lie", Steps: []string{
-			`printf 'red \033]0;title\007\033[31mword\n'`,
-			`cd .ralph/logs/*-build; printf '\033]52;c;aGk=\007planted\n' >>0.log; ln -s /etc/passwd 7.log`,
-		}})
-		w.ok(t, "build")
-		res := w.ralph(t, "logs").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "7.log in the log is not a regular file"))
-		assert.Check(t, is.Contains(res.stdout, "planted"))
-		assert.Check(t, !strings.Contains(res.stdout, "root:"))
-		assert.Check(t, !strings.Contains(res.stdout, "\x1b]"))
-		logs, err := filepath.Glob(filepath.Join(w.repo, ".ralph", "logs", "*", "7.log"))
-		assert.NilError(t, err)
-		assert.Equal(t, len(logs), 1)
-		assert.NilError(t, os.Remove(logs[0]))
-		w.ok(t, "logs")
+// logs returns where the logs of a sandbox's loops are.
+func (w *world) logs(sandbox string) string {
+	return filepath.Join(w.config, "ralph", "scopes", sandbox, "logs")
+}
+
+// logFiles returns the files of a name in the logs of all loops.
+func (w *world) logFiles(t *testing.T, name string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(w.logs("*"), "*", name))
+	assert.NilError(t, err)
+	return files
+}
+
+// "events -f" prints the events of a loop until it ends. Afterwards, they need neither its sandbox nor an engine.
+func TestEventsFollowALoopToItsEnd(t *testing.T) {
+	andRemote(t, onDrivers, func(t *testing.T, w *world) {
+		res := w.ralph(t, "events").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log"))
+
+		w.plan(t, slowTask())
+		build := start(t, w.docker("ralph", "build"))
+		waitForFile(t, w.pathInside(t, "begun"))
+		follow := start(t, w.docker("ralph", "events", "-f"))
+		follow.stdout.WaitFor(t, `"type":"run.start"`)
+		w.write(t, w.pathInside(t, "go"), "")
+		build.wait(t).expect(t, 0)
+		followed := follow.wait(t).expect(t, 0)
+		assert.Check(t, is.Equal(withoutProgress(followed.stderr), ""))
+		types := map[string]int{}
+		for line := range strings.Lines(followed.stdout) {
+			var e struct{ Type string }
+			assert.NilError(t, json.Unmarshal([]byte(line), &e), line)
+			types[e.Type]++
+		}
+		for _, once := range []string{"loop.start", "run.start", "run.end", "loop.end"} {
+			assert.Check(t, is.Equal(types[once], 1), once)
+		}
+
+		w.ok(t, "clean", "--force")
+		away := *w
+		away.env = append(slices.Clone(w.env), "DOCKER_HOST="+deadHost)
+		assert.Equal(t, away.ok(t, "events"), followed.stdout)
+		loop := filepath.Base(filepath.Dir(w.logFiles(t, "loop.json")[0]))
+		assert.Equal(t, away.ok(t, "events", "--loop", loop), followed.stdout)
 	})
 }
 
@@ -255,8 +281,8 @@ func TestLogsIgnoreFilesOfTheAgent(t *testing.T) {
 // the output of every process there is.
 const bypassLoop = `for out in /proc/[0-9]*/fd/1; do printf '\033]0;title\007\033]52;c;eA==\007\033[2Jsneaked \033[32mgreen\033[0m\n' >$out; done 2>/dev/null; true`
 
-// hiddenText is a step that hides text in the output, and in the loop's log.
-const hiddenText = `for out in /proc/[0-9]*/fd/1 $(find .ralph/logs -type f); do printf '\033[8;30;40;7mhidden\n' >>$out; done 2>/dev/null; true`
+// hiddenText is a step that hides text in the output.
+const hiddenText = `for out in /proc/[0-9]*/fd/1; do printf '\033[8;30;40;7mhidden\n' >>$out; done 2>/dev/null; true`
 
 // The agent's output reaches the user as text and colour only, by every path.
 func TestEscapeSequencesOfTheAgentAreRemoved(t *testing.T) {
@@ -264,15 +290,13 @@ func TestEscapeSequencesOfTheAgentAreRemoved(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "Sneak", Steps: []string{bypassLoop, `printf 'open \033]0;title\007way\n'`, hiddenText}})
 		res := w.ralph(t, "build").expect(t, 0)
 		out := res.stdout + res.stderr
-		assert.Check(t, is.Contains(out, "sneaked \x1b[32mgreen\x1b[0m\n"))
+		assert.Check(t, is.Contains(out, "sneaked green\n"), "the output of the loop is out of reach")
 		for _, sequence := range []string{"\x1b]", "\x1b[2J", "\a"} {
 			assert.Check(t, !strings.Contains(out, sequence), "%q in %q", sequence, out)
 		}
-		for _, out := range []string{res.stdout, w.ok(t, "logs")} {
-			_, after, found := strings.Cut(out, "\x1b[7mhidden")
-			assert.Check(t, found, "%q", out)
-			assert.Check(t, is.Contains(after, "\x1b[0m"), "the colours go on after it")
-		}
+		logs := w.ok(t, "logs")
+		assert.Check(t, is.Contains(logs, "hidden\n"))
+		assert.Check(t, !strings.Contains(logs, "\x1b[8"), "%q", logs)
 
 		w.plan(t, task{ID: "b", Title: "Sneak again", Steps: []string{bypassLoop}})
 		term := w.terminal(t, w.docker("ralph", "build"))

@@ -172,6 +172,7 @@ func TestPersonBesideLoops(t *testing.T) {
 				all = append(all, task{ID: name, Title: "Add " + name, Priority: n, Steps: []string{"mkdir -p agent; echo x >agent/" + name + "; sleep 0.5"}})
 			}
 			tree.plan(t, all...)
+			tree.createSandbox(t)
 		}
 		beside := start(t, second.docker("ralph", "build"))
 		build := start(t, w.docker("ralph", "build"))

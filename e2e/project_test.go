@@ -101,7 +101,7 @@ func TestDockerfileOfAnAgentNeedsApproval(t *testing.T) {
 		w.git(t, "checkout", "-q", "-b", "other")
 		unapproved := "Error: " + filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox") + " is not approved (new Dockerfile.sandbox, new greet)\n" +
 			"Hint: review it, then run \"docker ralph trust\"\n"
-		for _, args := range [][]string{{"build"}, {"--recreate", "build"}, {"task", "list"}, {"image", "build"}, {"--worktree=w1", "build"}} {
+		for _, args := range [][]string{{"build"}, {"--recreate", "build"}, {"shell", "--", "true"}, {"image", "build"}, {"--worktree=w1", "build"}} {
 			res := w.ralph(t, args...).expect(t, 1)
 			assert.Check(t, is.Contains(res.stderr, unapproved), "%v", args)
 			assert.Check(t, !strings.Contains(res.stderr, "#1 "), "%v built something: %s", args, res.stderr)
@@ -110,14 +110,13 @@ func TestDockerfileOfAnAgentNeedsApproval(t *testing.T) {
 		assert.Equal(t, len(w.projectImages(t)), 0)
 		assert.Equal(t, len(w.sandboxes(t)), 1)
 
-		// The sandbox that exists lists its tasks, and is not lost to an image that may not be built.
+		// The sandbox that exists is not lost to an image that may not be built.
 		w.git(t, "checkout", "-q", "main")
-		w.ok(t, "task", "list")
-		w.ralph(t, "--recreate", "task", "list").expect(t, 1)
+		w.ralph(t, "--recreate", "shell", "--", "true").expect(t, 1)
 		assert.Equal(t, w.sandbox(t).ID, before)
 
 		w.git(t, "checkout", "-q", "other")
-		w.dialogue(t, "task list", "Build it? [y/N]", "y").expect(t, 0)
+		w.dialogue(t, "shell -- true", "Build it? [y/N]", "y").expect(t, 0)
 		assert.Check(t, len(w.projectImages(t)) > 0)
 		w.ok(t, "build") // approved, and from the cache
 
@@ -174,14 +173,14 @@ func TestBuildStepsWithoutANetwork(t *testing.T) {
 
 func TestChangedProjectImageNeedsRecreate(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		before := w.sandbox(t).ID
 		w.configureGreet(t, "hello")
 		res := w.ralph(t, "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "no longer matches the configuration (image from agent-loop-sandbox-shell:"))
 		assert.Check(t, is.Contains(res.stderr, "--recreate"))
 		assert.Equal(t, w.sandbox(t).ID, before)
-		w.ok(t, "--recreate", "task", "list")
+		w.createSandbox(t, "--recreate")
 		assert.Check(t, w.sandbox(t).ID != before)
 	})
 }
@@ -197,7 +196,7 @@ func TestProjectImageErrors(t *testing.T) {
 
 		// An image that is used as it is has no such layer.
 		w.setenv("DOCKER_SANDBOX_IMAGE", os.Getenv("RALPH_TEST_BASE"))
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		assert.Equal(t, sourceImage(w.container(t)), os.Getenv("RALPH_TEST_BASE"))
 	})
 }
@@ -206,7 +205,7 @@ func TestProjectImageInAMicroVM(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		w.configureGreet(t, "hello")
 		if w.driver == config.DriverDockerSandbox {
-			res := w.ralph(t, "task", "list").expect(t, 0)
+			res := w.ralph(t, "shell", "--", "true").expect(t, 0)
 			assert.Check(t, is.Contains(res.stderr, "Warning: "+filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox")+" has no effect: the image "))
 			return
 		}
@@ -325,9 +324,9 @@ func TestForeignCacheVolumeIsRejected(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		volume := container.CacheVolume(w.repo)
 		run(t, w.docker("volume", "create", "--label", labelPrefix+"scope.repo="+w.slug, volume)).expect(t, 0)
-		res := w.ralph(t, "task", "list").expect(t, 1)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the name "+volume+" is in use by a volume that docker-ralph did not create"))
 		run(t, w.docker("volume", "rm", volume)).expect(t, 0)
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 	})
 }

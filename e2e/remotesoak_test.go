@@ -106,7 +106,7 @@ var remoteDisturbances = []disturbance{
 	}},
 	pluginSignal(4, syscall.SIGKILL), pluginSignal(1, syscall.SIGINT), pluginSignal(1, syscall.SIGTERM), pluginSignal(1, syscall.SIGHUP),
 	userCommand(2, "task", "list"), userCommand(2, "status"), userCommand(1, "ls"), userCommand(1, "repair"),
-	userCommand(1, "stop"), userCommand(1, "stop", "--now"), userCommand(1, "--recreate", "task", "list"),
+	userCommand(1, "stop"), userCommand(1, "stop", "--now"), userCommand(2, "shell", "--", "true"), userCommand(1, "--recreate", "shell", "--", "true"),
 	brieflyCommand(2, "logs", "-f"), brieflyCommand(2, "attach"),
 	sandboxEvent("agent killed", 4), sandboxEvent("loop killed", 2), sandboxEvent("sandbox's first process killed", 1),
 	sandboxEvent("sandbox restarted", 1), sandboxEvent("sandbox removed", 1), sandboxEvent("proxy killed", 1),

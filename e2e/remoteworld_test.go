@@ -108,30 +108,46 @@ func (w *world) insideUser() string {
 }
 
 // pathInside returns the path of a file in the worktree as the sandbox has it: a clone is in a
-// volume on the engine's machine.
+// volume on the engine's machine. It waits for a clone that is being made.
 func (w *world) pathInside(t *testing.T, name string) string {
 	t.Helper()
 	if !w.hasClone() {
 		return filepath.Join(w.repo, name)
 	}
+	var root string
+	eventually(t, func() (err error) {
+		root, err = w.cloneRoot(t)
+		return err
+	})
+	return filepath.Join(root, name)
+}
+
+// cloneRoot returns the directory of this machine in which the worktree's clone is.
+func (w *world) cloneRoot(t *testing.T) (string, error) {
+	t.Helper()
+	missing := fmt.Errorf("%s has no sandbox", w.repo)
+	api := w.engine.Client(t)
 	if w.isMicroVM() {
-		res, err := w.engine.Client(t).ContainerInspect(t.Context(), w.sandbox(t).ID, client.ContainerInspectOptions{})
+		all := w.sandboxes(t)
+		if len(all) != 1 {
+			return "", missing
+		}
+		res, err := api.ContainerInspect(t.Context(), all[0].ID, client.ContainerInspectOptions{})
 		assert.NilError(t, err)
 		for _, m := range res.Container.Mounts {
 			if m.Destination == w.repo {
-				return filepath.Join(m.Source, name)
+				return m.Source, nil
 			}
 		}
+		return "", missing
 	}
 	for _, c := range w.containers(t) {
 		if c.Labels[labelPrefix+"worktree"] == w.repo {
-			volume, err := w.engine.Client(t).VolumeInspect(t.Context(), "ralph-clone-"+c.Names[0][1:], client.VolumeInspectOptions{})
-			assert.NilError(t, err)
-			return filepath.Join(volume.Volume.Mountpoint, name)
+			volume, err := api.VolumeInspect(t.Context(), "ralph-clone-"+c.Names[0][1:], client.VolumeInspectOptions{})
+			return volume.Volume.Mountpoint, err
 		}
 	}
-	t.Fatalf("%s has no sandbox", w.repo)
-	return ""
+	return "", missing
 }
 
 // assertNoHostMounts asserts that no container of the world mounts a path of the engine's machine.

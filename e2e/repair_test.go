@@ -51,6 +51,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 			}})
 		}
 		w.plan(t, tasks...)
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		labels := w.container(t).Config.Labels
 		words := strings.NewReplacer("NAME", name, "USER", labels[labelPrefix+"user"])
@@ -87,7 +88,7 @@ func TestLoopSurvivesFailuresOfItsSandbox(t *testing.T) {
 func TestRecreatedProxyHasItsKeys(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		base := claudeBase(t, w)
-		turns := append([]modelapi.Turn{modelapi.Bash("touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.buildTurns("shop/01", "one")...)
+		turns := append([]modelapi.Turn{modelapi.Bash("mkdir -p .ralph; touch .ralph/at; until test -e .ralph/go; do sleep 0.1; done")}, w.buildTurns("shop/01", "one")...)
 		api, url := w.serveModel(t, [][]modelapi.Turn{turns})
 		w.setenv("ANTHROPIC_BASE_URL", url)
 		w.setenv("ANTHROPIC_API_KEY", "sk-ant-that-comes-back")
@@ -109,6 +110,7 @@ func TestRecreatedProxyHasItsKeys(t *testing.T) {
 func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Wait", Steps: []string{"touch .ralph/at; sleep 600"}})
+		w.createSandbox(t)
 		for _, stop := range [][]string{{"stop", w.sandbox(t).Name}, {"ralph", "stop", "--now"}} {
 			build := start(t, w.docker("ralph", "build"))
 			waitForFile(t, w.pathInside(t, ".ralph/at"))
@@ -126,12 +128,13 @@ func TestLoopEndsWhenItsSandboxIsStopped(t *testing.T) {
 func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Of the first"})
+		w.createSandbox(t)
 		first := *w
 		second := *w
 		second.repo = w.repo + "-again"
 		run(t, w.command("cp", "-a", w.repo, second.repo)).expect(t, 0)
-		assert.NilError(t, os.RemoveAll(filepath.Join(second.repo, ".ralph")))
 		second.plan(t, task{ID: "b", Title: "Of the second"})
+		second.createSandbox(t)
 		names := map[string]string{}
 		for _, c := range w.containers(t) {
 			names[c.Labels[labelPrefix+"worktree"]] = strings.TrimPrefix(c.Names[0], "/")
@@ -152,6 +155,7 @@ func TestSecondCloneHasItsOwnSandbox(t *testing.T) {
 		other.slug = w.slug
 		other.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
 		other.plan(t, task{ID: "c", Title: "Of another user"})
+		other.createSandbox(t)
 		assert.Equal(t, len(w.containers(t)), 2)
 		assert.DeepEqual(t, other.statuses(t), map[string]string{"c": "open"})
 		assert.DeepEqual(t, first.statuses(t), map[string]string{"a": "open"})
@@ -182,11 +186,11 @@ func (w *world) moveWithCommit(t *testing.T) {
 func TestMovedProjectKeepsItsCommits(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.moveWithCommit(t)
-		res := w.ralph(t, "task", "list")
+		res := w.ralph(t, "shell", "--", "true")
 		assert.Check(t, res.code != 0 && strings.Contains(res.stderr, "--recreate"), res.stderr)
-		w.dialogue(t, "task list", "worktree from "+strings.TrimSuffix(w.repo, "-moved")+" to "+w.repo, "n").expect(t, 1)
+		w.dialogue(t, "shell -- true", "worktree from "+strings.TrimSuffix(w.repo, "-moved")+" to "+w.repo, "n").expect(t, 1)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
-		res = w.dialogue(t, "task list", "Recreate it?", "y").expect(t, 0)
+		res = w.dialogue(t, "shell -- true", "Recreate it?", "y").expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "inside", res.stdout)
 		assert.Check(t, is.Contains(w.ok(t, "ls"), w.repo))
 		w.ok(t, "clean", "--force")
@@ -200,6 +204,7 @@ func TestRepair(t *testing.T) {
 		w.useDefaults()
 		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
 		w.plan(t, task{ID: "a", Title: "Stays"})
+		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		labels := w.container(t).Config.Labels
 		words := strings.NewReplacer("NAME", name, "USER", labels[labelPrefix+"user"])

@@ -188,6 +188,7 @@ func TestEngineRestart(t *testing.T) {
 		w.setenv("RALPH_ALLOW", "private.example=10.0.0.0/8")
 		w.setenv("RALPH_WORKSPACE", "clone")
 		w.plan(t, task{ID: "a", Title: "Try when asked", Steps: []string{scriptRunner}})
+		w.createSandbox(t)
 		l.program = w.installProbes(t, program)
 		l.publish(t, w)
 		r := restarted{engine: e, w: w, lab: l, name: w.sandbox(t).Name, agent: &scriptedAgent{w: w, inside: w.pathInside(t, ".ralph")}, task: "a"}
@@ -224,7 +225,7 @@ func TestEngineRestart(t *testing.T) {
 		r.build.stderr.WaitFor(t, "Reconnected: following the loop\n")
 		r.assertBlocked(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		r.assertBlocked(t, r.tryInContainer(t))
-		w.ok(t, "task", "list")
+		w.ok(t, "shell", "--", "true")
 		r.assertAllowed(t, r.agent.run(t, r.attempt("${https_proxy#http://}")))
 		r.agent.run(t, "")
 		res := r.build.wait(t).expect(t, 0)
@@ -313,7 +314,7 @@ func (r *restarted) assertRestored(t *testing.T, subject string) {
 	r.assertBlocked(t, said)
 	assert.Check(t, !strings.Contains(said, "ALLOWED"), said)
 
-	r.w.ok(t, "task", "list")
+	r.w.ok(t, "shell", "--", "true")
 	assert.Equal(t, r.w.git(t, "log", "-1", "--format=%s"), subject)
 	assert.Equal(t, r.w.git(t, "status", "--porcelain"), "")
 	r.publishAgain(t)
@@ -364,7 +365,7 @@ func TestRootlessEngine(t *testing.T) {
 
 	// A sandbox in use is not recreated.
 	id := w.container(t).ID
-	anew := w.ralph(t, "--recreate", "task", "list").expect(t, 0)
+	anew := w.ralph(t, "--recreate", "shell", "--", "true").expect(t, 0)
 	assert.Check(t, w.container(t).ID != id)
 	info, err := w.engine.Client(t).Info(t.Context(), client.InfoOptions{})
 	assert.NilError(t, err)
@@ -373,7 +374,7 @@ func TestRootlessEngine(t *testing.T) {
 	w.plan(t, slowTask())
 	build := start(t, w.docker("ralph", "build", "-n", "1"))
 	waitForFile(t, w.pathInside(t, "begun"))
-	refused := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
+	refused := w.ralph(t, "--recreate", "shell", "--", "true").expect(t, 1)
 	assert.Check(t, is.Contains(refused.stderr, "a command is running in it"))
 	w.write(t, w.pathInside(t, "go"), "")
 	build.wait(t).expect(t, 0)

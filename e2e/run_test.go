@@ -118,8 +118,6 @@ func TestShell(t *testing.T) {
 		w.assertScreen(t, tm.wait(t).expect(t, 5).stdout, "shell")
 		w.assertTerminalRestored(t)
 		assert.Check(t, is.Contains(w.ok(t, "logs", "shell"), "still 42\r\n"))
-		listed := w.ok(t, "task", "list", "--all")
-		assert.Check(t, is.Equal(w.ok(t, "logs", "task"), listed))
 		w.assertOwnership(t)
 	})
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,22 +28,10 @@ func (w *world) configure(t *testing.T, toml string) {
 	w.write(t, filepath.Join(w.repo, "ralph.toml"), toml)
 }
 
-// The backlog is the same whichever agent works on it.
-func TestTaskCommandsUseTheSandboxOfAnyAgent(t *testing.T) {
-	onDrivers(t, func(t *testing.T, w *world) {
-		w.ok(t, "--agent", "shell", "task", "create", "a", "Title")
-		first := w.sandbox(t)
-		list := w.ok(t, "--agent", "claude", "--image", "no-such-image:1", "task", "list")
-		assert.Check(t, is.Contains(list, "Title"))
-		assert.Equal(t, w.sandbox(t).ID, first.ID)
-		w.ralph(t, "--agent", "claude", "--image", "no-such-image:1", "build").expect(t, 1)
-		assert.Equal(t, w.sandbox(t).ID, first.ID)
-	})
-}
-
 func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Title", Steps: []string{"true"}})
+		w.createSandbox(t)
 		first := w.sandbox(t)
 		command := []string{"ralph", "--image", engines.BaseImage(), "build"}
 
@@ -72,7 +59,7 @@ func TestSandboxInUseIsNotRecreated(t *testing.T) {
 		waitForFile(t, w.pathInside(t, "begun"))
 		id := w.sandbox(t).ID
 
-		res := w.ralph(t, "--recreate", "task", "list").expect(t, 1)
+		res := w.ralph(t, "--recreate", "shell", "--", "true").expect(t, 1)
 
 		assert.Equal(t, w.sandbox(t).ID, id)
 		assert.Check(t, is.Contains(res.stderr, "a command is running in it"))
@@ -114,13 +101,14 @@ func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "active"})
+		w.ok(t, "shell", "--", "true") // in one of its own
 		assert.Equal(t, len(w.sandboxes(t)), 1, "it is at work")
 
 		w.write(t, w.pathInside(t, "go"), "")
+		w.ralph(t, "attach") // the loop may have ended before
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 		eventually(t, func() error {
-			if status := w.statuses(t)["slow"]; status != "done" {
-				return errors.New(status)
-			}
+			w.ok(t, "shell", "--", "true")
 			if n := len(w.sandboxes(t)); n > 0 {
 				return fmt.Errorf("%d sandboxes are left", n)
 			}
@@ -129,23 +117,23 @@ func TestInterruptedOneTimeSandboxIsRemoved(t *testing.T) {
 	})
 }
 
-// A stopped sandbox is started, a removed one recreated; both keep the backlog, which
-// is in the worktree.
+// A stopped sandbox is started, a removed one recreated; both keep the backlog.
 func TestStoppedOrRemovedSandboxIsStartedOrRecreated(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.createUnrelatedMicroVM(t)
 		w.ok(t, "task", "create", "a", "Title")
-		first := w.sandbox(t)
+		w.createSandbox(t)
+		first, tasks := w.sandbox(t), map[string]string{"a": "open"}
 		w.stop(t, first)
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
+		assert.DeepEqual(t, w.statuses(t), tasks)
+		assert.Check(t, !w.sandbox(t).Running, "the backlog is not in the sandbox")
+		w.createSandbox(t)
 		assert.Equal(t, w.sandbox(t).ID, first.ID)
 
 		w.remove(t, first)
-		tasks := map[string]string{"a": "open"}
-		if w.isMicroVM() && w.hasClone() { // it was in the microVM
-			tasks = map[string]string{}
-		}
+		assert.DeepEqual(t, w.statuses(t), tasks)
+		w.createSandbox(t)
 		assert.DeepEqual(t, w.statuses(t), tasks)
 		assert.Assert(t, w.sandbox(t).ID != first.ID)
 	})
@@ -164,7 +152,8 @@ func TestConcurrentCommandsShareASandbox(t *testing.T) {
 		const n = 5
 		var all []*process
 		for i := range n {
-			all = append(all, start(t, w.docker("ralph", "task", "create", fmt.Sprint("t", i), "Title")))
+			id := fmt.Sprint("t", i)
+			all = append(all, start(t, w.docker("ralph", "shell", "--", "sh", "-c", "ralph task create "+id+" Title")))
 		}
 		for i, p := range all {
 			assert.Equal(t, p.wait(t).expect(t, 0).stdout, fmt.Sprintf("t%d\n", i))
@@ -178,6 +167,7 @@ func TestConcurrentCommandsShareASandbox(t *testing.T) {
 func TestSecondCloneHasItsOwnBacklog(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		made := w.sandbox(t)
 
 		clone := *w
@@ -185,6 +175,7 @@ func TestSecondCloneHasItsOwnBacklog(t *testing.T) {
 		w.git(t, "clone", "-q", w.repo, clone.repo)
 		clone.git(t, "remote", "set-url", "origin", "https://git.example/"+w.slug+".git")
 		clone.ok(t, "task", "create", "b", "Title")
+		clone.createSandbox(t)
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.DeepEqual(t, clone.statuses(t), map[string]string{"b": "open"})
@@ -192,6 +183,7 @@ func TestSecondCloneHasItsOwnBacklog(t *testing.T) {
 		// It keeps its own when the first one's is removed, which had the plain name.
 		w.ok(t, "clean", "--force")
 		assert.DeepEqual(t, clone.statuses(t), map[string]string{"b": "open"})
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 		assert.Check(t, w.sandbox(t).ID != made.ID)
 	})
 }
@@ -205,12 +197,14 @@ func TestBranchesWithSimilarNamesShareNothing(t *testing.T) {
 
 		slash.ok(t, "task", "create", "a", "Title")
 		dash.ok(t, "task", "create", "b", "Title")
+		slash.createSandbox(t)
+		dash.createSandbox(t)
 
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		assert.DeepEqual(t, slash.statuses(t), map[string]string{"a": "open"})
 		assert.DeepEqual(t, dash.statuses(t), map[string]string{"b": "open"})
 		// --recreate does not affect the other.
-		dash.ok(t, "--recreate", "task", "list")
+		dash.createSandbox(t, "--recreate")
 		assert.Equal(t, len(w.sandboxes(t)), 2)
 		assert.DeepEqual(t, slash.statuses(t), map[string]string{"a": "open"})
 	})
@@ -221,17 +215,19 @@ func TestScopeFromTheEnvironment(t *testing.T) {
 		other := *w
 		id := filepath.Base(w.slug)
 		other.slug = "e2e/Über." + id
-		other.env = append(append([]string{}, w.env...), "RALPH_SCOPE_REPO="+other.slug, "RALPH_SCOPE_BRANCH=feature/auth//v2-")
+		other.env = append(append([]string{}, w.env...), "RALPH_SCOPE_REPO="+other.slug, "RALPH_SCOPE_BRANCH=feature/auth//v2-", "RALPH_WORKSPACE=live")
 		t.Cleanup(func() { other.removeSandboxes(t) })
 		w.git(t, "checkout", "-q", "--detach")
 		w.git(t, "remote", "remove", "origin")
 
 		other.ok(t, "task", "create", "a", "Title")
+		other.createSandbox(t)
 
 		assert.Equal(t, other.sandbox(t).Name, "ralph-e2e-ber-"+id+"-feature-auth-v2")
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		// Inside it is the same scope.
-		assert.Equal(t, other.ok(t, "task", "_get-scope"), "repo:"+other.slug+"\nbranch:feature/auth//v2-\n")
+		const scope = "ralph task _get-scope; ralph task plan-status"
+		assert.Equal(t, other.ok(t, "shell", "--", "sh", "-c", scope), "repo:"+other.slug+"\nbranch:feature/auth//v2-\n1 open, 0 active, 0 done, 0 blocked, 0 deleted\n")
 	})
 }
 
@@ -243,6 +239,7 @@ func TestLinkedWorktreeHasItsOwnSandbox(t *testing.T) {
 		linked.repo = filepath.Join(w.dir, "linked")
 		w.git(t, "worktree", "add", "-q", "-b", "other", linked.repo)
 		linked.plan(t, task{ID: "linked/1", Title: "In the linked one", Steps: []string{"echo l > linked"}})
+		w.createSandbox(t)
 
 		linked.ok(t, "build")
 
@@ -262,7 +259,7 @@ func TestForeignContainerIsNotUsed(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		name := "ralph-" + filepath.Dir(w.slug) + "-" + filepath.Base(w.slug) + "-main"
 		foreign := w.foreignContainer(t, name)
-		for _, args := range [][]string{{"task", "list"}, {"--recreate", "task", "list"}} {
+		for _, args := range [][]string{{"shell", "--", "true"}, {"--recreate", "shell", "--", "true"}} {
 			res := w.ralph(t, args...).expect(t, 1)
 			assert.Check(t, is.Contains(res.stderr, "Error: the name "+name+" is in use by a container that docker-ralph did not create"))
 		}

@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,7 +28,7 @@ func TestEnvironmentVariablesArePassedByName(t *testing.T) {
 		w.setenv("RALPH_DOCKER_ENV", " FROM_LIST_1 , FROM_LIST_2,NOT_SET")
 		w.configure(t, "[env]\npass = [\"FROM_FILE\"]\n")
 
-		res := w.ralph(t, "task", "list").expect(t, 1)
+		res := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Check(t, is.Contains(res.stderr, "docker ralph trust"))
 
@@ -69,25 +67,7 @@ func TestModelKeyIsOnlyInTheAgentsEnvironment(t *testing.T) {
 		flags := []string{"ralph", "--agent", "claude", "--image", image}
 		argvs := watchArgv(t, key, agentArgv)
 
-		// A command of the backlog does without.
-		sync := w.docker(append(flags, "task", "plan-sync")...)
-		input, feed := io.Pipe()
-		sync.Stdin = input
-		syncing := start(t, sync)
-		var environ string
-		eventually(t, func() error {
-			environ = w.environments(t)
-			if !strings.Contains(environ, "RALPH_DISPATCH=") {
-				return errors.New("the command does not run yet")
-			}
-			return nil
-		})
-		_, err := io.WriteString(feed, `{"id":"a","t":"Title"}`+"\n")
-		assert.NilError(t, err)
-		assert.NilError(t, feed.Close())
-		syncing.wait(t).expect(t, 0)
-		assert.Assert(t, !strings.Contains(environ, key), "ralph task got the key")
-
+		w.ok(t, "task", "create", "a", "Title")
 		for _, command := range []string{"plan", "build"} {
 			agent := start(t, w.docker(append(flags, command, "-n", "1")...))
 			waitForFile(t, w.pathInside(t, "begun"))
@@ -187,12 +167,7 @@ func claudeRunning(line string) string {
 // The sandbox does not exist yet.
 func (w *world) withClaude(t *testing.T, program string) []string {
 	t.Helper()
-	planned := *w
-	planned.setenv("CLAUDE_CODE_USE_BEDROCK", "0")
-	planned.setenv("RALPH_WORKSPACE", "live") // the worktree keeps the task
-	planned.plan(t, task{ID: "a", Title: "Title"})
-	planned.remove(t, planned.sandbox(t))
-	assert.NilError(t, os.RemoveAll(filepath.Join(w.config, "ralph", "scopes")))
+	w.plan(t, task{ID: "a", Title: "Title"})
 	return []string{"--agent", "claude", "--image", w.imageWith(t, "/usr/local/bin/claude", program)}
 }
 
@@ -217,7 +192,6 @@ func TestMicroVMSecretsAreInNoCommandLineOrFile(t *testing.T) {
 		flags = append(flags, "--env", "MY_TOKEN", "--env", "ANTHROPIC_API_KEY")
 
 		argvs := watchArgv(t, names...)
-		w.ok(t, append(flags, "task", "list")...)
 		build := start(t, w.docker(append(append([]string{"ralph"}, flags...), "build", "-n", "1")...))
 		waitForFile(t, w.pathInside(t, "begun"))
 		for _, value := range secrets {
@@ -329,13 +303,11 @@ AWS_SECRET_ACCESS_KEY=secret%[1]d
 AWS_SESSION_TOKEN=token%[1]d
 CLAUDE_CODE_USE_BEDROCK=1
 `, n))
-			w.ok(t, append(flags, "task", "list")...) // has no need of them
 		}
 		assert.Equal(t, strings.Count(w.read(t, "../../aws/taken"), "\n"), 2)
 
 		w.write(t, filepath.Join(aws, "expired"), "")
 		w.ralph(t, build...).expect(t, 1)
-		w.ok(t, append(flags, "task", "list")...)
 	})
 }
 

@@ -180,6 +180,7 @@ func TestSelfTest(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		w.createUnrelatedMicroVM(t)
 		w.ok(t, "task", "create", "a", "Title")
+		w.createSandbox(t)
 		own := w.sandbox(t)
 		w.setenv("RALPH_SCOPE_REPO", w.slug)
 		w.setenv("RALPH_SCOPE_BRANCH", "main")
@@ -226,7 +227,7 @@ func TestSelfTestInAProject(t *testing.T) {
 		})
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell-`+filepath.Base(w.repo)+`:v[0-9a-f]{8}$`, tag))
 
-		w.ok(t, "task", "list")
+		w.createSandbox(t)
 		assert.Equal(t, sourceImage(w.container(t)), tag)
 	})
 }
@@ -367,13 +368,13 @@ func installTwice(t *testing.T, e engines.Engine) {
 	one, two := newWorld(t, e), newWorld(t, e)
 	one.install(t, newer)
 	two.install(t, newer)
-	one.ok(t, "task", "list")
+	one.createSandbox(t)
 	program := one.container(t).Config.Entrypoint[0] // /opt/ralph/VERSION/ralph
 	one.removeSandboxes(t)
 	run(t, one.docker("rmi", "docker-ralph/guest:"+filepath.Base(filepath.Dir(program)))).expect(t, 0)
 
-	first := start(t, one.docker("ralph", "task", "create", "a", "Title"))
-	second := start(t, two.docker("ralph", "task", "create", "b", "Title"))
+	first := start(t, one.docker("ralph", "shell", "--", "ralph", "version"))
+	second := start(t, two.docker("ralph", "shell", "--", "ralph", "version"))
 	first.wait(t).expect(t, 0)
 	second.wait(t).expect(t, 0)
 }

@@ -5,7 +5,6 @@ package e2e
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -65,12 +64,11 @@ type soak struct {
 	engineMu sync.RWMutex              // held while the engine is restarted
 	counts   map[string]int            // of disturbances from outside
 
-	users    sync.WaitGroup // commands beside the loop
-	mu       sync.Mutex
-	build    *process // that runs now; nil if none does
-	notes    []string // what happened, and what commands said
-	restores int      // of the backlog from copies on the host
-	builds   int      // that ended before their loop
+	users  sync.WaitGroup // commands beside the loop
+	mu     sync.Mutex
+	build  *process // that runs now; nil if none does
+	notes  []string // what happened, and what commands said
+	builds int      // that ended before their loop
 }
 
 // TestSoak disturbs a loop at random moments: by its agents and from outside, the
@@ -124,12 +122,6 @@ func (s *soak) run(tasks int) {
 			s.unblock()
 		}
 		cancel() // there is nothing to disturb any more
-	})
-	eventually(t, func() error { // before that, there is no copy of the backlog
-		if copies, _ := filepath.Glob(filepath.Join(s.w.config, "ralph", "scopes", s.name, "backlogs", "*.json")); len(copies) == 0 {
-			return errors.New("the host has no copy of the backlog")
-		}
-		return nil
 	})
 	s.disturb(ctx)
 	disturbed := time.Since(began)
@@ -241,14 +233,6 @@ func (s *soak) buildOnce() bool {
 	if build.code > 128 || strings.Contains(out, "running in the background") || strings.Contains(out, "lost the connection to the engine") {
 		s.leaveNoLoop() // it may go on alone
 	}
-	s.restores += strings.Count(out, "restored it from the copy of ")
-	if build.code == 128+int(syscall.SIGKILL) {
-		s.restores++ // it may have been about to say so
-	}
-	if strings.Contains(out, `"docker ralph task restore"`) {
-		s.restores++
-		s.docker("ralph", "task", "restore")
-	}
 	if s.link != nil && strings.Contains(out, "your branch and the sandbox's have diverged") { // an agent has amended a commit
 		s.logf("%s", run(s.t, s.w.command("git", "reset", "--hard", "refs/ralph/"+s.name+"/main")).stderr)
 	}
@@ -269,7 +253,11 @@ func (s *soak) leaveNoLoop() {
 
 // unblock gives tasks another chance that have failed three times in a row.
 func (s *soak) unblock() {
-	s.docker("exec", "-u", s.w.insideUser(), "-w", s.w.repo, s.name, "sh", "-c", "for id in $(ralph task list --markdown | awk '/^id: / { id = $2 } /^status: blocked/ { print id }'); do ralph task update $id --status open; done")
+	for id, status := range s.w.statuses(s.t) {
+		if status == "blocked" {
+			s.docker("ralph", "task", "update", id, "--status", "open")
+		}
+	}
 }
 
 func (s *soak) setBuild(p *process) {

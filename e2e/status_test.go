@@ -91,7 +91,7 @@ func TestStatusShowsWhatTheSandboxDoes(t *testing.T) {
 // At a terminal the table fits, and is redrawn in place.
 func TestLsFitsTheTerminal(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		w.plan(t, slowTask())
+		w.createSandbox(t)
 		tm := w.shell(t, "ls")
 		table := tm.wait(t).expect(t, 0).stdout
 		assert.Check(t, is.Contains(table, w.sandbox(t).Name))

@@ -28,7 +28,7 @@ func TestSystemPruneRemovesWhatADeletedRepositoryLeft(t *testing.T) {
 		gone.setenv("RALPH_WORKSPACE", "live")
 		for _, repo := range []*world{w, gone, lost} {
 			repo.ok(t, "task", "create", "a", "Title")
-			repo.ok(t, "shell", "--", "true") // starts the proxy
+			repo.createSandbox(t)
 		}
 		old := w.oldHelperImage(t)
 		for _, name := range []string{gone.sandbox(t).Name, lost.sandbox(t).Name} {

@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,24 +47,6 @@ func TestQuestionsAreAnsweredWhileTheLoopRuns(t *testing.T) {
 		w.write(t, w.pathInside(t, "go"), "")
 		loop.wait(t).expect(t, 0)
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"paint": "done", "slow": "done"})
-	})
-}
-
-// The questions of a stopped sandbox are in the copy of its backlog.
-func TestQuestionsOfStoppedSandboxesAreListed(t *testing.T) {
-	andRemote(t, onEngines, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "A", Steps: []string{`ralph task ask a "Why?" --default because --default-after 8h`}})
-		w.ralph(t, "build", "-n", "1")
-		w.ok(t, "stop")
-		eventually(t, func() error {
-			listed := w.ok(t, "questions", "--all")
-			if want := fmt.Sprintf("%s (%s main)\na: A\n  Why?\n  1. because (default in ", w.sandbox(t).Name, w.slug); !is.Contains(listed, want)().Success() {
-				return errors.New(listed)
-			}
-			return nil
-		})
-		assert.Check(t, is.Contains(w.ok(t, "questions"), "a: A\n  Why?\n"))
-		assert.Equal(t, w.status(t).State, "stopped", "it was not started")
 	})
 }
 

@@ -62,7 +62,6 @@ func TestWorktreeLifecycle(t *testing.T) {
 		name := w.sandbox(t).Name
 		for _, target := range [][]string{{"--worktree=x", "logs"}, {"logs", name}} {
 			assert.Check(t, is.Contains(w.ok(t, target...), "All tasks complete"))
-			assert.Check(t, is.Contains(w.ok(t, append(target, "task")...), "inserted: 1"))
 		}
 		for _, target := range [][]string{{"--worktree=x", "attach"}, {"attach", name}} {
 			assert.Check(t, is.Contains(w.ralph(t, target...).expect(t, 1).stderr, "no background loop in the sandbox "+name))
@@ -105,7 +104,7 @@ func TestWorktreeLifecycle(t *testing.T) {
 
 		// Another one of that name.
 		w.ok(t, "worktree", "add", "x")
-		w.ralph(t, "--worktree=x", "task", "list").expect(t, 0)
+		x.createSandbox(t)
 		w.ok(t, "worktree", "rm", "x", "--delete-branch")
 		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "feature/x\nmain")
 	})
@@ -124,13 +123,14 @@ func TestRefusedRemovalReopensNoTask(t *testing.T) {
 		x.killed(t, "build")
 		x.git(t, "commit", "-q", "--allow-empty", "-m", "Diverge")
 		x.inside(t, "touch", "/tmp/go").expect(t, 0)
+		x.ralph(t, "attach") // the loop may have ended before
 		x.waitForIdle(t)
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "commits of the sandbox that are on no branch"))
 		assert.DeepEqual(t, x.statuses(t), map[string]string{"a": "done", "b": "done"})
 
 		// Without the sandbox, they are to be done again.
-		res = x.ralph(t, "--recreate", "task", "list").expect(t, 0)
+		res = x.ralph(t, "--recreate", "shell", "--", "true").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Reopened 2 tasks"))
 	})
 }
@@ -230,9 +230,9 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.git(t, "branch", "develop")
 		for _, tc := range []struct{ args, answer, question, branch string }{
-			{"--worktree=one task list", "\r", "Branch name (press Enter to use 'one'): ", "one"},
-			{"--worktree=two task list", "develop\r", "Branch name (press Enter to use 'two'): ", "develop"},
-			{"--worktree=three task list", "feature/three\r", "Branch name (press Enter to use 'three'): ", "feature/three"},
+			{"--worktree=one shell -- true", "\r", "Branch name (press Enter to use 'one'): ", "one"},
+			{"--worktree=two shell -- true", "develop\r", "Branch name (press Enter to use 'two'): ", "develop"},
+			{"--worktree=three shell -- true", "feature/three\r", "Branch name (press Enter to use 'three'): ", "feature/three"},
 			{"worktree add four", "\r", "Branch name (press Enter to use 'four'): ", "four"},
 		} {
 			sh := w.shell(t, tc.args)
@@ -245,11 +245,11 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 			assert.Equal(t, w.inWorktree(name).git(t, "branch", "--show-current"), tc.branch)
 		}
 		// There is no prompt for an existing worktree, or with --branch-name.
-		for _, args := range []string{"--worktree=one task list", "--worktree=five --branch-name five task list"} {
+		for _, args := range []string{"--worktree=one shell -- true", "--worktree=five --branch-name five shell -- true"} {
 			res := w.shell(t, args).wait(t).expect(t, 0)
 			assert.Assert(t, !strings.Contains(res.stdout, "Branch name"), res.stdout)
 		}
-		sh := w.shell(t, "--worktree task list")
+		sh := w.shell(t, "--worktree shell -- true")
 		sh.screen.WaitFor(t, "'): ")
 		sh.press(t, "\r")
 		res := sh.wait(t).expect(t, 0)
@@ -257,7 +257,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 		assert.Equal(t, len(made), 3, res.stdout)
 		assert.Equal(t, made[1], made[2])
 
-		sh = w.shell(t, "--worktree=six task list")
+		sh = w.shell(t, "--worktree=six shell -- true")
 		sh.screen.WaitFor(t, "'): ")
 		sh.press(t, "\x03")
 		sh.wait(t).expect(t, 130)
@@ -283,7 +283,7 @@ func TestRemovingAWorktreeWithABrokenGitDirectory(t *testing.T) {
 func TestWorktreeInAMicroVM(t *testing.T) {
 	onMicroVMs(t, func(t *testing.T, w *world) {
 		x := w.inWorktree("x")
-		w.ralph(t, "--worktree=x", "task", "list").expect(t, 0)
+		w.ralph(t, "--worktree=x", "shell", "--", "true").expect(t, 0)
 		x.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt"}})
 		x.ralph(t, "build").expect(t, 0)
 		name := w.sandbox(t).Name

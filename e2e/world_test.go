@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -104,7 +103,7 @@ func (w *world) setUp(t *testing.T) {
 	w.dir, w.home, w.config = dir, filepath.Join(dir, "home"), filepath.Join(dir, "docker")
 	w.repo, w.slug = filepath.Join(dir, "src", id), "e2e/"+id
 	plugins := filepath.Join(w.config, "cli-plugins")
-	for _, folder := range []string{w.home, plugins, filepath.Join(w.config, "ralph"), w.repo} {
+	for _, folder := range []string{w.home, plugins, filepath.Join(w.config, "ralph"), filepath.Join(w.repo, ".ralph")} {
 		assert.NilError(t, os.MkdirAll(folder, 0o755))
 	}
 	w.install(t, shared.plugin)
@@ -134,6 +133,7 @@ func (w *world) setUp(t *testing.T) {
 	})
 	w.chown(t, w.dir)
 	w.git(t, "init", "-q")
+	w.write(t, filepath.Join(w.repo, ".git", "info", "exclude"), ".ralph/\n")
 	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
 	w.git(t, "add", "-A")
 	w.git(t, "commit", "-q", "-m", "first")
@@ -168,12 +168,19 @@ func (w *world) install(t *testing.T, plugin string) {
 	assert.NilError(t, os.Symlink(plugin, path))
 }
 
-// write writes a file, owned by the user.
+// write writes a file, owned by the user like the directories that it needs.
 func (w *world) write(t *testing.T, path, content string) {
 	t.Helper()
+	made := path // the topmost that is new
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); err == nil {
+			break
+		}
+		made = dir
+	}
 	assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
-	w.chown(t, path)
+	w.chown(t, made)
 }
 
 // chown makes the user the owner of everything below a path.
@@ -259,43 +266,11 @@ func (w *world) git(t *testing.T, args ...string) string {
 	return strings.TrimSuffix(run(t, w.command("git", args...)).expect(t, 0).stdout, "\n")
 }
 
-// task is a line for plan-sync.
-type task struct {
-	ID       string   `json:"id"`
-	Title    string   `json:"t"`
-	Priority int      `json:"p"`
-	Steps    []string `json:"steps,omitempty"`
-}
-
-// plan fills the backlog.
-func (w *world) plan(t *testing.T, tasks ...task) {
+// createSandbox creates or prepares the sandbox of the current worktree and branch, with flags of "docker ralph".
+// It has .ralph, in which tests and agents share files that no commit has.
+func (w *world) createSandbox(t *testing.T, flags ...string) {
 	t.Helper()
-	var lines strings.Builder
-	for _, tk := range tasks {
-		line, err := json.Marshal(tk)
-		assert.NilError(t, err)
-		lines.Write(append(line, '\n'))
-	}
-	cmd := w.docker("ralph", "task", "plan-sync")
-	cmd.Stdin = strings.NewReader(lines.String())
-	run(t, cmd).expect(t, 0)
-}
-
-// statuses returns the status of every task by its ID.
-func (w *world) statuses(t *testing.T) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	id := ""
-	for line := range strings.Lines(w.ok(t, "task", "list", "--markdown")) {
-		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		switch key {
-		case "id":
-			id = value
-		case "status":
-			found[id] = value
-		}
-	}
-	return found
+	w.ok(t, slices.Concat(flags, []string{"shell", "--", "mkdir", "-p", ".ralph"})...)
 }
 
 // containers returns the containers of the world's repository.

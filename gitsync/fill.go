@@ -102,7 +102,7 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive.Archive, branch string)
 	return nil
 }
 
-// excludes returns the user's lists of ignored files.
+// excludes returns the user's lists of ignored files, and the prompts, which a clone gets without a commit.
 func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 	for _, path := range []string{hostgit.GlobalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
 		content, err := readCopied(path)
@@ -113,5 +113,5 @@ func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 			lines = append(append(lines, content...), '\n')
 		}
 	}
-	return lines, nil
+	return append(lines, "/"+promptsDir+"/\n"...), nil
 }

@@ -63,7 +63,7 @@ func (r *Repo) ignored(ctx context.Context, patterns []string) ([]string, error)
 	return slices.DeleteFunc(matching, func(path string) bool {
 		_, is := slices.BinarySearch(ignored, path)
 		info, err := os.Lstat(filepath.Join(r.git.Root, filepath.FromSlash(path)))
-		ours := strings.HasPrefix(path, ".ralph/") // a sandbox has its own
+		ours := strings.HasPrefix(path, ".ralph/") // prompts are sent, the rest is of ralph without docker
 		return !is || ours || err != nil || !info.Mode().IsRegular()
 	}), err
 }

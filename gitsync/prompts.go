@@ -12,7 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 )
 
-// promptsDir has the user's prompts, which git usually ignores, and loops read.
+// promptsDir has the user's prompts, which loops read.
 const promptsDir = ".ralph/prompts"
 
 // promptFiles are the files there, and maxPrompt is how large one may be, in bytes.

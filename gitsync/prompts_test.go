@@ -19,6 +19,7 @@ func TestPromptsAreCopied(t *testing.T) {
 	assert.NilError(t, os.Symlink("/etc/passwd", filepath.Join(c.root, ".ralph", "prompts", "plan.md")))
 	c.push()
 	assert.Equal(t, c.inSandbox("cat .ralph/prompts/*; find .ralph -type f"), "Build it.\n.ralph/prompts/build.md")
+	assert.Equal(t, c.inSandbox("git status --porcelain"), "", "an agent could commit them")
 	c.fetch()
 
 	unchanged := func() bool {

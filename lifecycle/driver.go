@@ -115,9 +115,6 @@ type Spec struct {
 	// Git returns, when the sandbox is created, what replaces the git directory of
 	// the worktree; nil to mount that.
 	Git func(ctx context.Context) (*gitsync.Layout, error)
-	// Offline means that the command does not use the network: a driver need not start
-	// the first proxy of the sandbox. It is not part of [Spec.Hash].
-	Offline bool
 }
 
 // Egress is the network access of a sandbox. The zero value is the engine's
@@ -234,6 +231,14 @@ type Driver interface {
 	List(ctx context.Context) ([]Sandbox, error)
 	// ListCommand returns the command that lists sandboxes without docker-ralph, for messages.
 	ListCommand() string
+}
+
+// Relayer is a driver that connects "ralph _session".
+type Relayer interface {
+	// Relay runs "ralph _session ID" in a running sandbox that is prepared, and returns its output and input. Close ends it.
+	Relay(ctx context.Context, sb Sandbox, id string) (io.ReadWriteCloser, error)
+	// RelaysPeers reports whether the relay says of each connection who is at the other end.
+	RelaysPeers() bool
 }
 
 // Dispatch is a process that runs in a sandbox.

@@ -20,7 +20,7 @@ type Ensurer struct {
 	Driver Driver
 	// Why is the reason for the choice of the driver; empty if the user chose it.
 	Why string
-	// AnyAgent is set for commands that start no agent: an existing sandbox is used as
+	// AnyAgent is set for a repair, which starts no agent: an existing sandbox is used as
 	// it is, whatever its agent, image, limits and network are. It returns the network
 	// access for that agent.
 	AnyAgent func(agent string) (Egress, error)
@@ -37,8 +37,6 @@ type Ensurer struct {
 	// Outdated reports a sandbox of a kind that earlier versions made: it is recreated without asking;
 	// may be nil.
 	Outdated func(sb Sandbox) bool
-	// Lost is called before a sandbox is created that did not exist; may be nil.
-	Lost func(ctx context.Context) error
 	// Failed is called when a sandbox could not be started, before a new one is
 	// removed; may be nil.
 	Failed func(ctx context.Context, sb Sandbox)
@@ -94,7 +92,7 @@ func (e *Ensurer) adapt(spec Spec, sb Sandbox) (own Spec, err error) {
 func (e *Ensurer) conflicts(spec Spec, sb Sandbox) []Difference {
 	all := spec.conflicts(sb)
 	if e.AnyAgent != nil {
-		all = slices.DeleteFunc(all, func(d Difference) bool { return sb.Settings != "" && !usedByTasks(d.Setting) })
+		all = slices.DeleteFunc(all, func(d Difference) bool { return sb.Settings != "" && !essential(d.Setting) })
 	}
 	return all
 }
@@ -186,16 +184,10 @@ func (e *Ensurer) makeWay(ctx context.Context, own Spec, sb Sandbox, recreate bo
 		err = e.Image(ctx)
 	}
 
-	gone := sb.State == NotFound || sb.State == Unknown
-	switch {
-	case err != nil:
+	if gone := sb.State == NotFound || sb.State == Unknown; err != nil || gone {
 		return err
-	case !gone:
-		return e.discard(ctx, sb)
-	case e.Lost != nil:
-		return e.Lost(ctx)
 	}
-	return nil
+	return e.discard(ctx, sb)
 }
 
 // replace recreates a sandbox that cannot be started. The driver keeps its commits

@@ -61,8 +61,8 @@ func (s Spec) settings() map[string]string {
 // private is a setting that goes together with the workspace of a container, and is that of a microVM.
 const private = "private git directory"
 
-// usedByTasks reports whether commands about tasks depend on a setting.
-func usedByTasks(setting string) bool {
+// essential reports whether a sandbox with another value of a setting is of no use, whatever runs in it.
+func essential(setting string) bool {
 	return slices.Contains([]string{"worktree", "mounts", "user", private, "workspace"}, setting)
 }
 

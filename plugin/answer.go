@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
@@ -29,31 +30,29 @@ prompt.`,
 			return d.completeTaskIDs(cmd, []string{taskjson.StatusQuestion}, nil, typed), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				answer, err := d.readAnswer(cmd, args[0])
-				if err != nil {
-					return err
+			return d.withBacklog(cmd, func(h host.Host, b *manage.Backlog) error {
+				if len(args) == 1 {
+					answer, err := readAnswer(cmd.Context(), h, b, args[0])
+					if err != nil {
+						return err
+					}
+					args = append(args, answer)
 				}
-				args = append(args, answer)
-			}
-			if args[1] == "" {
-				return errors.New("the answer is empty")
-			}
-			return d.run(cmd, host.TaskCommand, append([]string{"answer"}, args...))
+				if args[1] == "" {
+					return errors.New("the answer is empty")
+				}
+				return runTask(cmd, b, append([]string{"answer"}, args...))
+			})
 		},
 	}
 }
 
 // readAnswer asks the user the question of a task.
-func (d dispatcher) readAnswer(cmd *cobra.Command, id string) (string, error) {
-	h, err := d.host(cmd, host.TaskCommand)
-	if err != nil {
-		return "", err
-	}
+func readAnswer(ctx context.Context, h host.Host, b *manage.Backlog, id string) (string, error) {
 	if h.Ask == nil {
 		return "", hint.Wrap(fmt.Errorf("answering %s: no answer given, and standard input is not a terminal", id), "run %q", "docker ralph answer "+id+" ANSWER")
 	}
-	list, err := d.questions(cmd, h)
+	list, err := b.Questions(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +60,7 @@ func (d dispatcher) readAnswer(cmd *cobra.Command, id string) (string, error) {
 	if i < 0 {
 		return "", hint.Wrap(fmt.Errorf("task %q has no open question", id), "list them with %q", "docker ralph questions")
 	}
-	return askQuestion(cmd.Context(), h, list[i])
+	return askQuestion(ctx, h, list[i])
 }
 
 // askQuestion asks for an answer: a text, the number of a choice, or an empty

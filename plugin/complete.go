@@ -7,15 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
 // completeForwarded offers what can follow a forwarded command.
-func (d dispatcher) completeForwarded(name string) cobra.CompletionFunc {
-	if name == host.TaskCommand {
-		return d.completeTask
-	}
+func completeForwarded(name string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		const noFiles = cobra.ShellCompDirectiveNoFileComp
 		var words []string

@@ -94,7 +94,7 @@ func TestCompletionOffersTheFlagsOfTaskCommands(t *testing.T) {
 }
 
 func TestCompletionOffersTheFlagsOfLoops(t *testing.T) {
-	complete := dispatcher{}.completeForwarded("build")
+	complete := completeForwarded("build")
 	offered, _ := complete(nil, []string{"-n", "3", "--danger"}, "")
 	all := strings.Join(offered, "\n")
 	for _, flag := range []string{"--max-iterations\t", "--max-cost-usd\t", "--max-wait\t", "--resume\t", "--format\t", "--stall\t"} {

@@ -27,7 +27,7 @@ type taskUsage struct {
 func taskCommands() []string {
 	return []string{
 		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "ask", "list", "show", "create", "update",
-		"adopt", "questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", editWord, restoreWord, "--help",
+		"adopt", "questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", editWord, "--help",
 	}
 }
 
@@ -52,14 +52,13 @@ func taskUsageOf(command string) taskUsage {
 		"update": {task: true, only: undone, flags: []string{
 			"--title", "--priority", "--category", "--description", "--steps", "--spec", "--ref", "--status",
 		}},
-		"reopen":    {task: true, only: []string{"done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
-		"delete":    {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}, statuses: stored[:3]},
-		"deps":      {task: true},
-		"block":     {task: true, only: undone, flags: []string{"--by", "--attempt"}},
-		"unblock":   {task: true, only: undone, flags: []string{"--by"}},
-		editWord:    {task: true, only: undone},
-		restoreWord: {switches: []string{"--list"}},
-		"agent":     {words: []string{"register", "list", "deregister"}},
+		"reopen":  {task: true, only: []string{"done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
+		"delete":  {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}, statuses: stored[:3]},
+		"deps":    {task: true},
+		"block":   {task: true, only: undone, flags: []string{"--by", "--attempt"}},
+		"unblock": {task: true, only: undone, flags: []string{"--by"}},
+		editWord:  {task: true, only: undone},
+		"agent":   {words: []string{"register", "list", "deregister"}},
 	}[command]
 }
 
@@ -97,8 +96,7 @@ func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string
 }
 
 // completeTaskIDs offers the tasks with these statuses that begin as typed and are
-// not on the command line yet, if the sandbox runs. It ignores errors and does not
-// prompt.
+// not on the command line yet. It ignores errors and does not prompt.
 func (d dispatcher) completeTaskIDs(cmd *cobra.Command, statuses, given []string, typed string) []string {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
 	defer cancel()
@@ -114,9 +112,7 @@ func (d dispatcher) completeTaskIDs(cmd *cobra.Command, statuses, given []string
 	if approval.CheckNested(ctx, h) != nil {
 		return nil
 	}
-	tasks, _ := manage.TaskNames(ctx, h, manage.TaskQuery{
-		Worktree: worktree, Driver: d.options.driver, Statuses: statuses,
-	})
+	tasks, _ := manage.TaskNames(ctx, h, worktree, statuses)
 	var offered []string
 	for _, t := range tasks {
 		if strings.HasPrefix(t.ID, typed) && plainWord(t.ID) && !slices.Contains(given, t.ID) {

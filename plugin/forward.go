@@ -33,21 +33,13 @@ func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
 		Short:              short,
 		Long:               help.OnHost(name),
 		DisableFlagParsing: true,
-		ValidArgsFunction:  d.completeForwarded(name),
+		ValidArgsFunction:  completeForwarded(name),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
 				_, err := fmt.Fprint(d.cli.Out(), help.OnHost(name))
 				return err
 			}
-			if name == host.TaskCommand && len(args) > 0 && !d.options.dryRun {
-				switch args[0] {
-				case restoreWord:
-					return d.restoreTasks(cmd, args[1:])
-				case editWord:
-					return d.editTask(cmd, args[1:])
-				}
-			}
-			if name != host.TaskCommand && name != shellCommand {
+			if name != shellCommand {
 				ours, rest, unknown := d.options.hoist(name, args)
 				if unknown != "" && host.IsLoop(name) {
 					return unknownOption(name, unknown)
@@ -150,6 +142,7 @@ func (d dispatcher) newHost(cmd *cobra.Command, name string) (host.Host, error) 
 		Docker:        dockerProgram(),
 		DockerGlobals: globals,
 		HasPlugin:     func(plugin string) bool { return hasPlugin(d.cli, plugin) },
+		Attacher:      ourselves(cfg, globals, "attach"),
 		Keeper:        ourselves(cfg, globals, keepCommand),
 		Notifier:      ourselves(cfg, globals, notifyCommand),
 		Dir:           dir,

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/docker/cli/cli/command/formatter"
+
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // listing is the format of a list.
@@ -53,8 +55,12 @@ func (l listing[T]) write(out io.Writer, list []T) error {
 	})
 }
 
+// writeJSON writes what agents may have written: it is safe for a terminal.
 func writeJSON(out io.Writer, value any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(value)
+	text, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, termsafe.JSON(string(text))+"\n")
+	return err
 }

@@ -18,10 +18,10 @@ import (
 func newLogsCommand(d dispatcher) *cobra.Command {
 	var opts manage.LogOptions
 	cmd := &cobra.Command{
-		Use:   "logs [OPTIONS] [SANDBOX] [run|shell|task]",
+		Use:   "logs [OPTIONS] [SANDBOX] [run|shell]",
 		Short: "Fetch the logs of a loop",
 		Long: `Fetch the logs of the last loop of this repository and branch, or of a sandbox; or of
-the last "run", "shell" or "task" command in its worktree. With --follow, the exit
+the last "run" or "shell" command in its worktree. With --follow, the exit
 code is that of the loop.`,
 		Args: cli.RequiresMaxArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -57,12 +57,10 @@ code is that of the loop.`,
 			return ended(code, err)
 		},
 	}
+	d.addLoopLogFlags(cmd, &opts.LoopLog, "Follow log output")
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.Follow, "follow", "f", false, "Follow log output")
 	flags.IntVar(&opts.Iteration, "iteration", 0, "Show this iteration only")
-	flags.StringVar(&opts.Loop, "loop", "", "Show this loop instead of the last one (see ls --loops)")
 	flags.BoolVar(&opts.Raw, "raw", false, "Show the unformatted output of the agent")
-	_ = cmd.RegisterFlagCompletionFunc("loop", d.completeLoops)
 	_ = cmd.RegisterFlagCompletionFunc("iteration", cobra.NoFileCompletions)
 	return cmd
 }

@@ -112,8 +112,8 @@ func newCostCommand(d dispatcher) *cobra.Command {
 		Use:   "cost [OPTIONS]",
 		Short: "Show the costs of loops by day and branch",
 		Long: `Add up what the loops of this repository have cost, by day, repository and branch,
-from the logs in its worktrees. A worktree keeps the logs of its last 50 loops. "~"
-marks estimates, and "+" sums that lack runs whose cost is unknown.`,
+from their logs: those of the last 50 loops of each branch are kept. "~" marks
+estimates, and "+" sums that lack runs whose cost is unknown.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -132,7 +132,7 @@ marks estimates, and "+" sums that lack runs whose cost is unknown.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&all, "all", "a", false, "Include the worktrees of all sandboxes")
+	flags.BoolVarP(&all, "all", "a", false, "Include all repositories")
 	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd

@@ -27,7 +27,7 @@ func newListCommand(d dispatcher) *cobra.Command {
 		Short:   "List sandboxes",
 		Long: `List the sandboxes of this repository, with the loop running in each or how the
 last one ended. The sandbox of this worktree and branch is marked. With --loops, list
-the loops in the logs of its worktrees instead, for "logs --loop".`,
+the loops that have logs instead, for "logs --loop".`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -71,7 +71,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 // for others that do not run in a sandbox, because they would change something.
 func (o *options) checkDryRun(cmd *cobra.Command) error {
 	top := topCommand(cmd)
-	if !o.dryRun || !top.HasParent() || slices.Contains([]string{"plan", "build", "task", runCommand, shellCommand}, top.Name()) {
+	if !o.dryRun || !top.HasParent() || slices.Contains([]string{"plan", "build", runCommand, shellCommand}, top.Name()) {
 		return nil
 	}
 	if own := cmd.Flags().Lookup("dry-run"); own != nil {

@@ -1,7 +1,6 @@
 package plugin
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -23,10 +21,9 @@ func newQuestionsCommand(d dispatcher) *cobra.Command {
 	var all bool
 	var format string
 	cmd := &cobra.Command{
-		Use:   "questions [OPTIONS]",
-		Short: "List open questions",
-		Long: `List the questions that agents have asked and you have not answered. Questions of a
-sandbox that is not running are read from the latest copy of its backlog.`,
+		Use:               "questions [OPTIONS]",
+		Short:             "List open questions",
+		Long:              "List the questions that agents have asked and you have not answered.",
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,58 +35,28 @@ sandbox that is not running are read from the latest copy of its backlog.`,
 				return err
 			}
 			if all {
-				list, err := manage.Questions(cmd.Context(), h)
+				list, err := manage.AllQuestions(cmd.Context(), h)
 				if err != nil {
 					return err
 				}
 				return printSandboxQuestions(d.cli.Out(), format, list)
 			}
-			list, err := d.openQuestions(cmd, h)
+			worktree, err := d.options.worktree.wanted()
 			if err != nil {
 				return err
 			}
-			return printQuestions(d.cli.Out(), format, list)
+			list, err := manage.Questions(cmd.Context(), h, worktree)
+			if err != nil {
+				return err
+			}
+			return printQuestions(d.cli.Out(), format, append([]taskjson.OpenQuestion{}, list...))
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&all, "all", "a", false, "Show the questions of all sandboxes")
+	flags.BoolVarP(&all, "all", "a", false, "Show the questions of all backlogs")
 	flags.StringVar(&format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
-}
-
-// openQuestions returns the open questions of this branch, without starting its sandbox.
-func (d dispatcher) openQuestions(cmd *cobra.Command, h host.Host) ([]taskjson.OpenQuestion, error) {
-	worktree, err := d.options.worktree.wanted()
-	if err != nil {
-		return nil, err
-	}
-	open, running, err := manage.StoppedQuestions(cmd.Context(), h, worktree)
-	if err != nil || !running {
-		return append([]taskjson.OpenQuestion{}, open...), err
-	}
-	return d.questions(cmd, h)
-}
-
-// questions asks the sandbox of this branch for its open questions.
-func (d dispatcher) questions(cmd *cobra.Command, h host.Host) ([]taskjson.OpenQuestion, error) {
-	worktree, err := d.options.worktree.wanted()
-	if err != nil {
-		return nil, err
-	}
-	out, code, err := run.TaskOutput(cmd.Context(), h, run.Options{Overrides: d.options.overrides(), Worktree: worktree}, nil,
-		"questions", "--format", "json")
-	if err == nil {
-		err = ended(code, nil)
-	}
-	if err != nil {
-		return nil, err
-	}
-	list := []taskjson.OpenQuestion{}
-	if err := json.Unmarshal(out, &list); err != nil {
-		return nil, fmt.Errorf("reading the questions: %w", err)
-	}
-	return list, nil
 }
 
 func printQuestions(out io.Writer, format string, list []taskjson.OpenQuestion) error {

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +19,12 @@ func TestQuestionsAreSafeForATerminal(t *testing.T) {
 	assert.Equal(t, questionText(q), "a/1: Pay it\n  Which?\n  And why?\n  1. x y\n  2. z (default)\n")
 	q.Default, q.DefaultAt = "w", time.Now().Add(8*time.Hour+time.Minute)
 	assert.Equal(t, questionText(q), "a/1: Pay it\n  Which?\n  And why?\n  1. w (default in 8 hours)\n  2. x y\n  3. z\n")
+}
+
+func TestJSONIsSafeForATerminal(t *testing.T) {
+	var out strings.Builder
+	assert.NilError(t, writeJSON(&out, []string{"\x1b[2J\u009b2J\x7f"}))
+	assert.Equal(t, out.String(), "[\n  \"\\u001b[2J\\u009b2J\\u007f\"\n]\n")
 }
 
 func TestAnswersAtATerminal(t *testing.T) {

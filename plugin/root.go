@@ -51,7 +51,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 	cmd.AddCommand(
 		newForwardedCommand(d, "plan", "Create tasks from the specs"),
 		newForwardedCommand(d, "build", "Work through the backlog, one fresh agent per task"),
-		newForwardedCommand(d, "task", "Manage the backlog"),
+		newTaskCommand(d),
 		newQuestionsCommand(d),
 		newAnswerCommand(d),
 		newStatusCommand(d),
@@ -63,6 +63,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newCleanCommand(d),
 		hiddenAs(newCleanCommand(d), "reset"),
 		newLogsCommand(d),
+		newEventsCommand(d),
 		newCostCommand(d),
 		newServeCommand(d),
 		newReportCommand(d),

@@ -68,7 +68,7 @@ func newSystemPruneCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune [OPTIONS]",
 		Short: "Remove unused data",
-		Long: `Remove the sandboxes, volumes and state, including backlog copies, of worktrees and
+		Long: `Remove the sandboxes, volumes and state, including the backlogs, of worktrees and
 repositories that no longer exist, and outdated programs and images. Print the removed
 items. Commits that only a sandbox has are fetched first. A sandbox is kept if that
 fails, or if it is in use.`,

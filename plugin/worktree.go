@@ -73,7 +73,7 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 		return nil
 	}
 	top := topCommand(cmd)
-	commands := []string{"plan", "build", "task", "questions", "answer", "status", "logs", "attach", "run", "shell"}
+	commands := []string{"plan", "build", "task", "questions", "answer", "status", "logs", "events", "attach", "run", "shell"}
 	if slices.Contains(commands, top.Name()) || !top.HasParent() {
 		return nil
 	}
@@ -148,9 +148,8 @@ func newWorktreeRemoveCommand(d dispatcher) *cobra.Command {
 		Short:   "Remove worktrees and their sandboxes",
 		Long: `Remove worktrees in .worktrees and their sandboxes. Commits that only a sandbox has
 are fetched first. A worktree with uncommitted changes or unmerged commits, or whose
-sandbox is in use, is kept unless --force is set. The backlog and the logs move to
-.ralph/removed in the main worktree. The branch is kept unless --delete-branch is
-set.`,
+sandbox is in use, is kept unless --force is set. The backlog and the logs stay until
+"docker ralph system prune". The branch is kept unless --delete-branch is set.`,
 		Args:              cli.RequiresMinArgs(1),
 		ValidArgsFunction: completeWorktrees,
 		RunE: func(cmd *cobra.Command, names []string) error {

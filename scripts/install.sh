@@ -259,8 +259,8 @@ uninstall() {
 			say "Another one is installed for all users: $other/docker/cli-plugins/docker-ralph"
 	done
 	say ""
-	say "Not removed: sandboxes with their volumes, networks and images; .ralph and .worktrees in your"
-	say "repositories; configuration and state of the plugin in $CONFIG/ralph."
+	say "Not removed: sandboxes with their volumes, networks and images; .worktrees in your repositories;"
+	say "configuration and state of the plugin, with backlogs and logs, in $CONFIG/ralph."
 	say "To remove sandboxes, install the plugin again, run \"docker ralph clean --all --force\" in each"
 	say "repository that \"docker ralph ls --all\" lists, and \"docker ralph image prune\"."
 }

@@ -38,6 +38,17 @@ const (
 	BranchEnv = "RALPH_BRANCH"
 	// SubdirEnv is the subdirectory of the worktree in which a command runs, if the clone has it.
 	SubdirEnv = "RALPH_SUBDIR"
+	// SessionEnv is the ID of the session that joins a command with its process on the host.
+	SessionEnv = "RALPH_SESSION"
+	// SessionTokenEnv marks the requests of a loop in its session.
+	SessionTokenEnv = "RALPH_SESSION_TOKEN"
+	// SessionDir is where a container has the sockets of its sessions.
+	SessionDir = "/run/ralph"
+	// SessionReady is what "ralph _session" prints when it listens. A multiplexed connection follows, each of whose
+	// streams begins with [PeerLoop] or [PeerAgent].
+	SessionReady = "ralph-session 1\n"
+	// SessionTaken is what it prints instead if another one relays the session.
+	SessionTaken = "ralph-session 0\n"
 	// LostEnv is the reason of a restart, for a loop that continues the log of one
 	// that died with its sandbox. Both have the same dispatch.
 	LostEnv = "RALPH_LOST"
@@ -71,6 +82,16 @@ const (
 
 // IsService reports whether a dispatch is a process of docker-ralph itself.
 func IsService(id string) bool { return strings.HasPrefix(id, ServicePrefix) }
+
+// The first byte of a stream of a session says who is at its other end in the sandbox.
+const (
+	PeerLoop  byte = 'L' // a process that was started from outside of the container
+	PeerAgent byte = 'A' // any process
+)
+
+// DispatchMark is the last argument of ralph as the process of a dispatch in a container. It identifies a loop to others,
+// which cannot read its environment.
+func DispatchMark(id string) string { return DispatchEnv + "=" + id }
 
 // HoldTimeUp is the exit code of _hold when dispatches are running at its timeout.
 const HoldTimeUp = 75

@@ -16,14 +16,19 @@ import (
 var version string
 
 func main() {
+	if err := guest.Protect(os.Args); err != nil {
+		hint.Print(os.Stderr, err)
+		os.Exit(1)
+	}
 	guest.SetUmask()
+	args := guest.Arguments(os.Args)
 	guest.SetDefaults()
 	guest.EnterSubdir()
 	if err := guest.AwaitInit(context.Background()); err != nil {
 		hint.Print(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(cli.Run(context.Background(), os.Args, cli.Options{
+	os.Exit(cli.Run(context.Background(), args, cli.Options{
 		Version: programVersion(),
 		Hidden:  guest.Commands(os.Stderr),
 		Stdin:   os.Stdin,

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -136,106 +135,50 @@ func (v *vm) ralph(args ...string) []string {
 	return append([]string{"ralph", "--driver", v.driver, "--agent", "shell"}, args...)
 }
 
+// measure measures a warm dispatch of a shell beside what the microVM program takes to list its sandboxes and to run
+// a program in one.
 func (v *vm) measure() error {
-	if _, _, err := v.run(v.env(), v.plugin, v.ralph("task", "create", "a/01", "Task")...); err != nil {
+	if _, _, err := v.run(v.env(), v.plugin, v.ralph("shell", "--", "true")...); err != nil {
 		return err
 	}
-	calls, err := v.record()
+	_, names, err := v.run(v.env(), v.plugin, "ralph", "ls", "-q")
 	if err != nil {
 		return err
 	}
-	if err := v.compare("warm dispatch by "+v.driver, v.plugin, calls); err != nil {
+	if err := v.compare("warm dispatch by "+v.driver, v.plugin, strings.TrimSpace(names)); err != nil {
 		return err
 	}
-	return v.compare("  with the start of docker", "docker", calls)
+	return v.compare("  with the start of docker", "docker", strings.TrimSpace(names))
 }
 
-// calls are what one warm dispatch asks of the microVM program, to be repeated
-// without us.
-type calls struct {
-	list, exec []string
-	env        []string // for exec: the values of the variables that it hands over
-}
-
-// record watches warm dispatches: one for the environment of the last call,
-// which its arguments only name, and one for the calls.
-func (v *vm) record() (calls, error) {
-	environ := filepath.Join(v.home(), "environ")
-	moved := filepath.Join(v.dir, "real", filepath.Base(v.program()))
-	err := errors.Join(
-		os.Mkdir(filepath.Dir(moved), 0o755),
-		os.Rename(v.program(), moved),
-		script(v.program(), fmt.Sprintf("env -0 >'%s'\nexec '%s' \"$@\"", environ, moved)))
-	if err == nil {
-		_, _, err = v.run(v.env(), v.plugin, v.ralph("task", "list")...)
-	}
-	if err = errors.Join(err, os.Rename(moved, v.program())); err != nil {
-		return calls{}, err
-	}
-	variables, err := os.ReadFile(environ)
-	if err != nil {
-		return calls{}, err
-	}
-	// Once more, because the program's version is asked for when its file is
-	// another one.
-	var before, after []sandboxcli.Call
-	for range 2 {
-		if before, err = sandboxcli.Calls(v.state()); err != nil {
-			return calls{}, err
-		}
-		if _, _, err = v.run(v.env(), v.plugin, v.ralph("task", "list")...); err != nil {
-			return calls{}, err
-		}
-	}
-	if after, err = sandboxcli.Calls(v.state()); err != nil {
-		return calls{}, err
-	}
-	made := after[len(before):]
-	if len(made) != 2 || !slices.Contains(made[0].Args, "ls") || !slices.Contains(made[1].Args, "exec") {
-		return calls{}, fmt.Errorf("a warm dispatch was to list sandboxes and run a command, but asked %s for %q", v.driver, made)
-	}
-	c := calls{list: made[0].Args, exec: made[1].Args, env: v.env()}
-	for variable := range strings.SplitSeq(string(variables), "\x00") {
-		name, _, _ := strings.Cut(variable, "=")
-		if i := slices.Index(c.exec, name); i > 0 && c.exec[i-1] == "-e" {
-			c.env = append(c.env, variable)
-		}
-	}
-	return c, nil
-}
-
-// repeat makes the calls, and returns how long they took and what the command
-// said.
-func (v *vm) repeat(c calls) (time.Duration, string, error) {
-	program := v.program()
+// peer returns how long the microVM program takes.
+func (v *vm) peer(name string) (total time.Duration, err error) {
+	program, command := v.program(), []string(nil)
 	if v.driver == microvm.DockerSandbox {
-		program = "docker"
+		program, command = "docker", []string{"sandbox"}
 	}
-	args := slices.Clone(c.exec)
-	args[slices.Index(args, "_dispatch")+1] = rand.Text() // each dispatch has a name of its own
-	listing, _, err := v.run(v.env(), program, c.list...)
-	if err != nil {
-		return 0, "", err
+	for _, args := range [][]string{{"ls", "--json"}, {"exec", name, "true"}} {
+		took, _, err := v.run(v.env(), program, append(slices.Clone(command), args...)...)
+		if err != nil {
+			return 0, err
+		}
+		total += took
 	}
-	running, out, err := v.run(c.env, program, args...)
-	return listing + running, out, err
+	return total, nil
 }
 
-// compare measures a dispatch and its calls in turn, so that what else goes on
+// compare measures a dispatch and its peer in turn, so that what else goes on
 // here meets both. Our share is the median of the differences.
-func (v *vm) compare(what, program string, c calls) error {
+func (v *vm) compare(what, program, name string) error {
 	var whole, its, ours []time.Duration
 	for range runs {
-		all, said, err := v.run(v.env(), program, v.ralph("task", "list")...)
+		all, _, err := v.run(v.env(), program, v.ralph("shell", "--", "true")...)
 		if err != nil {
 			return err
 		}
-		part, same, err := v.repeat(c)
+		part, err := v.peer(name)
 		if err != nil {
 			return err
-		}
-		if said != same || said == "" {
-			return fmt.Errorf("the same command said %q and %q", said, same)
 		}
 		whole, its, ours = append(whole, all), append(its, part), append(ours, all-part)
 	}

@@ -69,12 +69,12 @@ func (b *bench) lines(name string, args ...string) (int, error) {
 
 // again measures a dispatch into a sandbox that was stopped, as users stop it.
 func (b *bench) again() error {
-	name, list, err := b.create()
+	name, peer, err := b.create()
 	if err != nil {
 		return err
 	}
 	defer func() { _, _ = b.timeAll([][]string{removal(name)}) }()
 	return b.compare("dispatch into a stopped sandbox", "docker start and exec", againRatio, creates,
-		[][]string{b.ralph("task", "list")},
-		[][]string{{"docker", "start", name}, list}, []string{"docker", "ralph", "stop", name})
+		[][]string{b.enter()},
+		[][]string{{"docker", "start", name}, peer}, []string{"docker", "ralph", "stop", name})
 }

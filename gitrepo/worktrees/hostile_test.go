@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 )
@@ -48,8 +47,6 @@ func TestNoProgramOfAWorktreeIsRun(t *testing.T) {
 	_, err = r.Stray(t.Context(), "refs/ralph/y")
 	assert.NilError(t, err)
 	_ = add(t, r, "y", "x2")
-	_, err = r.SetAside("x", time.Now())
-	assert.NilError(t, err)
 	assert.NilError(t, r.Remove(t.Context(), at))
 	assert.NilError(t, r.DeleteBranch(t.Context(), "x"))
 	_, err = os.Stat(marker)

@@ -1,137 +1,267 @@
 package backlogs
 
 import (
-	"context"
-	"fmt"
-	"io"
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
-func TestLastDifferentCopiesAreKept(t *testing.T) {
-	b := Backlog{Host: host.Host{StateDir: t.TempDir()}, Sandbox: "box"}
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	content := func(n int) []byte {
-		return fmt.Appendf(nil, `{"tasks":[{"id":"1","slug":"a","status":"open"},{"id":"2","slug":"b%d","status":"done"}]}`, n)
-	}
-	for n := range 8 {
-		for range 2 { // the second is the same
-			now = now.Add(time.Second)
-			_, err := b.save(content(n), now, "")
-			assert.NilError(t, err)
-		}
-	}
-	copies, err := b.Copies()
-	assert.NilError(t, err)
-	assert.Equal(t, len(copies), copiesMax)
-	newest, err := os.ReadFile(copies[0].path)
-	assert.NilError(t, err)
-	assert.Equal(t, string(newest), string(content(7)))
-	assert.DeepEqual(t, copies[0].Counts, map[string]int{"open": 1, "done": 1})
-	info, err := os.Stat(copies[0].path)
-	assert.NilError(t, err)
-	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
-
-	// A loop replaces its own copy.
-	during, err := b.save(content(8), now.Add(time.Second), "")
-	assert.NilError(t, err)
-	for n := range 3 {
-		now = now.Add(time.Second)
-		during, err = b.save(content(9+n), now.Add(time.Second), during)
-		assert.NilError(t, err)
-	}
-	again, err := b.Copies()
-	assert.NilError(t, err)
-	assert.Equal(t, len(again), copiesMax)
-	assert.Equal(t, again[0].path, during)
-	assert.Equal(t, again[1].path, copies[0].path)
-
-	// Other files are neither listed nor counted.
-	assert.NilError(t, os.WriteFile(filepath.Join(b.dir(), "notes.json"), nil, 0o600))
-	assert.NilError(t, os.WriteFile(filepath.Join(b.dir(), now.Add(time.Hour).Format(copyStamp)+".json"), []byte("{"), 0o600))
-	again, err = b.Copies()
-	assert.NilError(t, err)
-	assert.Equal(t, len(again), copiesMax)
+// fixture is a host with a worktree.
+type fixture struct {
+	h        host.Host
+	wt       gitrepo.Worktree
+	messages bytes.Buffer
 }
 
-// exporting is a driver whose sandbox has one backlog after the other.
-type exporting struct {
-	lifecycle.Driver
-	backlogs []string
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{wt: gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}}
+	f.h = host.Host{StateDir: t.TempDir(), Stderr: &f.messages}
+	out, err := exec.CommandContext(t.Context(), "git", "-C", f.wt.Root, "-c", "user.name=a", "-c", "user.email=a@b", "init", "-q", "-b", "main").CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	return f
 }
 
-func (e *exporting) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
-	_, err := io.WriteString(p.Stdout, e.backlogs[0])
-	e.backlogs = e.backlogs[1:]
-	return 0, err
+// open opens the backlog of the worktree under a branch.
+func (f *fixture) open(t *testing.T, branch string) *backlog.Store {
+	t.Helper()
+	wt := f.wt
+	wt.Scope.Branch = branch
+	s, err := Open(t.Context(), f.h, wt)
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, s.Close()) })
+	return s
 }
 
-func TestBuildWithAnEmptiedBacklogFails(t *testing.T) {
-	const some, none = `{"tasks":[{"id":"1","slug":"a","status":"open"}]}`, `{"tasks":[]}`
+// own creates the backlog in the worktree.
+func (f *fixture) own(t *testing.T, branch string, slugs ...string) {
+	t.Helper()
+	s, err := backlog.Open(t.Context(), f.ownPath(), backlog.Scope{Repo: "acme/shop", Branch: branch})
+	assert.NilError(t, err)
+	add(t, s, slugs...)
+	assert.NilError(t, s.Close())
+}
+
+func (f *fixture) ownPath() string { return filepath.Join(f.wt.Root, ".ralph", database) }
+
+func add(t *testing.T, s *backlog.Store, slugs ...string) {
+	t.Helper()
+	for _, slug := range slugs {
+		assert.NilError(t, s.Create(t.Context(), backlog.NewTask{Slug: slug, Title: slug}))
+	}
+}
+
+func slugs(t *testing.T, s *backlog.Store) (all []string) {
+	t.Helper()
+	lines, err := s.Lines(t.Context(), backlog.Filter{})
+	assert.NilError(t, err)
+	for _, l := range lines {
+		all = append(all, l.Slug)
+	}
+	return all
+}
+
+func TestOpenImportsTheBacklogOfTheWorktreeOnce(t *testing.T) {
+	f := newFixture(t)
+	f.own(t, "main", "a", "b")
+	f.own(t, "other", "c")
+	s := f.open(t, "main")
+	assert.DeepEqual(t, slugs(t, s), []string{"a", "b"})
+	assert.Equal(t, f.messages.String(), "Imported 2 tasks from .ralph/tasks.db\n")
+	_, err := os.Stat(f.ownPath())
+	assert.NilError(t, err, "the file stays")
+
+	f.own(t, "main", "d")
+	add(t, s, "e")
+	assert.DeepEqual(t, slugs(t, f.open(t, "main")), []string{"a", "b", "e"})
+	assert.DeepEqual(t, slugs(t, f.open(t, "other")), []string{"c"})
+	assert.Equal(t, f.messages.String(), "Imported 2 tasks from .ralph/tasks.db\nImported 1 task from .ralph/tasks.db\n")
+	entries, err := os.ReadDir(filepath.Dir(path(f.h, "ralph-acme-shop-main")))
+	assert.NilError(t, err)
+	for _, e := range entries {
+		assert.Check(t, !e.IsDir(), "%s is left", e.Name())
+	}
+}
+
+// A repository can have anything below .ralph.
+func TestOpenWithoutABacklogInTheWorktree(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), database)
+	assert.NilError(t, os.WriteFile(elsewhere, nil, 0o600))
 	for _, tc := range []struct {
-		name, before, after string
-		code                int
-		err                 string
+		name  string
+		make  func(f *fixture) error
+		error string // none: the backlog is empty
 	}{
-		{"unchanged", some, some, 0, ""},
-		{"never had tasks", none, none, 0, ""},
-		{"emptied", some, none, 0, "the backlog is gone: its database has no tasks"},
-		{"emptied by a failed build", some, none, 1, ""},
+		{"nothing", func(*fixture) error { return nil }, ""},
+		{"another program's folder", func(f *fixture) error { return os.Mkdir(filepath.Dir(f.ownPath()), 0o755) }, ""},
+		{"a file", func(f *fixture) error { return os.WriteFile(filepath.Dir(f.ownPath()), nil, 0o644) }, ""},
+		{"a linked folder", func(f *fixture) error { return os.Symlink(filepath.Dir(elsewhere), filepath.Dir(f.ownPath())) }, ""},
+		{"a link", func(f *fixture) error {
+			return os.Symlink(elsewhere, f.ownPath())
+		}, "tasks.db: not a regular file"},
+		{"a folder", func(f *fixture) error { return os.Mkdir(f.ownPath(), 0o755) }, "tasks.db: not a regular file"},
+		{"another file", func(f *fixture) error {
+			return os.WriteFile(f.ownPath(), bytes.Repeat([]byte("no database "), 1000), 0o644)
+		}, "tasks.db: task database "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			root := t.TempDir()
-			b := Backlog{Host: host.Host{StateDir: t.TempDir()}, Sandbox: "box", Root: root}
-			assert.NilError(t, os.MkdirAll(filepath.Join(root, ".ralph"), 0o755))
-			assert.NilError(t, os.WriteFile(filepath.Join(root, ".ralph", "tasks.db"), nil, 0o644))
-			driver := &exporting{backlogs: []string{tc.before, tc.after}}
-			after, err := b.Keep(t.Context(), driver, lifecycle.Sandbox{Root: root}, host.BuildCommand, "", false)
-			assert.NilError(t, err)
-			err = after(tc.code)
-			if tc.err == "" {
-				assert.NilError(t, err)
+			f := newFixture(t)
+			if tc.error != "" {
+				assert.NilError(t, os.Mkdir(filepath.Dir(f.ownPath()), 0o755))
+			}
+			assert.NilError(t, tc.make(f))
+			if tc.error == "" {
+				assert.Equal(t, len(slugs(t, f.open(t, "main"))), 0)
+				assert.Equal(t, f.messages.String(), "")
 				return
 			}
-			assert.Error(t, err, tc.err)
+			_, err := Open(t.Context(), f.h, f.wt)
+			assert.ErrorContains(t, err, tc.error)
+			assert.Check(t, is.Contains(err.Error(), "importing "+f.ownPath()+": "))
+			assert.Check(t, !strings.Contains(err.Error(), f.h.StateDir), "%v", err)
+			assert.DeepEqual(t, hint.Of(err), []string{"to start with an empty backlog, move " + f.ownPath() + " away"})
+			s, err := Read(t.Context(), f.h, "ralph-acme-shop-main", f.wt.Scope)
+			assert.NilError(t, err)
+			assert.Assert(t, s == nil, "nothing was created")
 		})
 	}
 }
 
-func TestEmptyAndDamagedCopiesAreNotCounted(t *testing.T) {
-	for _, content := range []string{"", "garbage", "{}", `{"tasks":[]}`, `{"tasks":[{"title":"x"}]}`, `{"tasks":{}}`, `[]`} {
-		_, err := countTasks([]byte(content))
-		assert.Assert(t, err != nil, content)
+func TestReadCreatesNothing(t *testing.T) {
+	f := newFixture(t)
+	s, err := Read(t.Context(), f.h, "ralph-acme-shop-main", f.wt.Scope)
+	assert.NilError(t, err)
+	assert.Assert(t, s == nil)
+	entries, err := os.ReadDir(f.h.StateDir)
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), 0)
+
+	add(t, f.open(t, "main"), "a")
+	for _, name := range []string{"ralph-acme-shop-main", "ralph-acme-shop-main-ephemeral"} {
+		s, err := ReadOf(t.Context(), f.h, lifecycle.Sandbox{Name: name, Root: f.wt.Root, Scope: f.wt.Scope})
+		assert.NilError(t, err)
+		assert.DeepEqual(t, slugs(t, s), []string{"a"})
+		assert.NilError(t, s.Close())
 	}
 }
 
-// An agent can write what is copied.
-func TestQuestionsOfTheNewestCopy(t *testing.T) {
-	b := Backlog{Host: host.Host{StateDir: t.TempDir()}, Sandbox: "box"}
-	open, err := b.Questions(gitrepo.Scope{Repo: "a/b", Branch: "x"})
-	assert.NilError(t, err)
-	assert.Equal(t, len(open), 0)
-	for n, content := range []string{
-		`{"tasks":[{"id":"1","scope_repo":"a/b","scope_branch":"x","slug":"old","status":"question","questions":"[{\"question\":\"Which?\"}]"}]}`,
-		`{"tasks":[{"id":"1","scope_repo":"a/b","scope_branch":"x","slug":"a","title":"A","status":"question","questions":"[{\"question\":\"x\",\"answer\":\"y\"},{\"question\":\"Which?\",\"default_at\":\"2031-02-03T04:00:00Z\"}]"},
-			{"id":"2","scope_repo":"a/b","scope_branch":"x","slug":"b","status":"open","questions":"[{\"question\":\"x\"}]"},
-			{"id":"6","scope_repo":"a/b","scope_branch":"other","slug":"f","status":"question","questions":"[{\"question\":\"Which?\"}]"},
-			{"id":"3","scope_repo":"a/b","scope_branch":"x","slug":"c","status":"question","questions":"[]"},{"id":"4","scope_repo":"a/b","scope_branch":"x","slug":"d","status":"question","questions":"{"},{"id":"5","scope_repo":"a/b","scope_branch":"x","slug":"e","status":"question"}]}`,
-	} {
-		_, err := b.save([]byte(content), time.Date(2026, 1, 2, 3, 4, n, 0, time.UTC), "")
-		assert.NilError(t, err)
+// The backlog of a worktree stays the same when another one with the same scope is removed.
+func TestWorktreesOfTheSameScopeHaveTheirOwnBacklogs(t *testing.T) {
+	f, other := newFixture(t), newFixture(t)
+	other.h = f.h
+	add(t, other.open(t, "main"), "other")
+	add(t, f.open(t, "main"), "own")
+	assert.DeepEqual(t, slugs(t, other.open(t, "main")), []string{"other"})
+	assert.NilError(t, os.RemoveAll(other.wt.Root))
+	assert.DeepEqual(t, slugs(t, f.open(t, "main")), []string{"own"})
+}
+
+func TestFormerBacklogsAreAdopted(t *testing.T) {
+	git := func(f *fixture, args ...string) error {
+		args = append([]string{"-C", f.wt.Root, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)
+		return exec.CommandContext(t.Context(), "git", args...).Run()
 	}
-	open, err = b.Questions(gitrepo.Scope{Repo: "a/b", Branch: "x"})
+	for _, tc := range []struct {
+		name   string
+		branch string // of the former backlog
+		change func(f *fixture) error
+		want   int64
+	}{
+		{"renamed branch", "old", func(*fixture) error { return nil }, 2},
+		{"another branch", "topic", func(f *fixture) error { return git(f, "branch", "topic") }, 0},
+		{"another origin", "main", func(f *fixture) error { f.wt.Scope.Repo = "acme/store"; return nil }, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFixture(t)
+			assert.NilError(t, git(f, "commit", "-q", "--allow-empty", "-m", "start"))
+			add(t, f.open(t, tc.branch), "a", "b")
+			assert.NilError(t, tc.change(f))
+
+			into := f.open(t, "main")
+			former := Former{Host: f.h, Worktree: f.wt}
+			list, err := former.List(t.Context())
+			assert.NilError(t, err)
+			if tc.want == 0 {
+				assert.Equal(t, len(list), 0)
+				return
+			}
+			from := backlog.Scope{Repo: "acme/shop", Branch: tc.branch}
+			assert.DeepEqual(t, list, []backlog.Other{{Scope: from, Tasks: 2}})
+			n, err := former.Adopt(t.Context(), into, from)
+			assert.NilError(t, err)
+			assert.Equal(t, n, tc.want)
+			assert.DeepEqual(t, slugs(t, into), []string{"a", "b"})
+			list, err = former.List(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, len(list), 0)
+		})
+	}
+}
+
+// A moved worktree keeps the backlog under its name. One whose name depends on its path has to adopt it.
+func TestMovedWorktreesKeepTheirBacklogs(t *testing.T) {
+	for name, shared := range map[string]bool{"own name": false, "shared name": true} {
+		t.Run(name, func(t *testing.T) {
+			f, other := newFixture(t), newFixture(t)
+			other.h = f.h
+			if shared {
+				add(t, other.open(t, "main"), "other")
+			}
+			add(t, f.open(t, "main"), "own")
+			moved := f.wt.Root + "-moved"
+			assert.NilError(t, os.Rename(f.wt.Root, moved))
+			f.wt.Root = moved
+
+			s := f.open(t, "main")
+			if shared {
+				n, err := Former{Host: f.h, Worktree: f.wt}.Adopt(t.Context(), s, backlog.Scope(f.wt.Scope))
+				assert.NilError(t, err)
+				assert.Equal(t, n, int64(1))
+			}
+			assert.DeepEqual(t, slugs(t, s), []string{"own"})
+		})
+	}
+}
+
+func TestReadersShowTheBacklog(t *testing.T) {
+	f := newFixture(t)
+	s := f.open(t, "main")
+	add(t, s, "a", "b\x1b[2J")
+	assert.NilError(t, s.Create(t.Context(), backlog.NewTask{Slug: "c", Title: "c", Deps: []string{"a"}}))
+	assert.NilError(t, s.Park(t.Context(), "a", backlog.NewQuestion{Text: "Which?"}))
+
+	tasks, err := Tasks(t.Context(), f.h, "ralph-acme-shop-main", f.wt.Scope)
 	assert.NilError(t, err)
-	assert.DeepEqual(t, open, []taskjson.OpenQuestion{
-		{ID: "a", Title: "A", Question: taskjson.Question{Text: "Which?", DefaultAt: time.Date(2031, 2, 3, 4, 0, 0, 0, time.UTC)}},
-	})
+	var statuses []string
+	for _, task := range tasks {
+		assert.Check(t, !bytes.ContainsRune([]byte(task.ID+task.Title), '\x1b'))
+		statuses = append(statuses, task.Status)
+	}
+	assert.DeepEqual(t, statuses, []string{"question", "open", "open"})
+
+	counts, err := Counts(t.Context(), s)
+	assert.NilError(t, err)
+	assert.Equal(t, *counts, runlog.Counts{Open: 1, Waiting: 1, Question: 1})
+
+	open, err := Questions(t.Context(), f.h, "ralph-acme-shop-main", f.wt.Scope)
+	assert.NilError(t, err)
+	assert.Equal(t, len(open), 1)
+	assert.Check(t, is.DeepEqual([]string{open[0].ID, open[0].Text}, []string{"a", "Which?"}))
+	none, err := Questions(t.Context(), f.h, "ralph-acme-shop-other", f.wt.Scope)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, none, []taskjson.OpenQuestion(nil))
 }

@@ -92,7 +92,7 @@ func (g *Git) HintIgnored(ctx context.Context, sb lifecycle.Sandbox) {
 	if g == nil {
 		return
 	}
-	log, err := runlog.Find(sb.Root, runlog.Any)
+	log, err := runlog.Find(g.Host.LogsOf(sb), runlog.Any)
 	if err != nil {
 		return // there is no loop
 	}

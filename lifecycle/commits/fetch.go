@@ -19,7 +19,7 @@ import (
 )
 
 // errUnprepared is the error for a sandbox whose commits this version cannot fetch.
-var errUnprepared = hint.Wrap(errors.New("it was created by another version of docker-ralph"), "run %q in its worktree", "docker ralph task list")
+var errUnprepared = hint.Wrap(errors.New("it was created by another version of docker-ralph"), "run %q in its worktree", "docker ralph repair")
 
 // FetchFrom fetches the commits of a sandbox of any scope, which it starts if necessary.
 func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {

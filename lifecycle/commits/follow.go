@@ -6,47 +6,56 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// While an agent works, commits are fetched every syncEvery, and after each of its runs. A fetch
+// While an agent works, commits are fetched after each of its runs, and every syncEvery. A fetch
 // that runs when the command ends may take fetchGrace.
 const (
 	syncEvery  = 30 * time.Second
 	fetchGrace = 10 * time.Second
 )
 
-// follow fetches commits after each run of an agent in the worktree top, and regularly during
-// a long one, until stop is called. fetch gets a commit that is not amended any more, and returns
-// the last one. A loop may amend what none of its runs has ended with. Results are reported at the end, because
-// the agent uses the terminal.
-func (g *Git) follow(ctx context.Context, top string, loop bool, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
+// Event fetches commits, while they are followed, if the event of a loop in the sandbox is the end of a run.
+func (g *Git) Event(e runlog.Event) {
+	end, ended := e.Data.(*runlog.RunEnd)
+	if g == nil || !ended {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.final = cmp.Or(end.Commit, g.final)
+	select {
+	case g.ran <- struct{}{}:
+	default: // a fetch is due already
+	}
+}
+
+// follow fetches commits after each run of an agent, as events tell, and regularly during a long one, until
+// stop is called. fetch gets a commit that is not amended any more, and returns the last one. A loop may
+// amend what none of its runs has ended with. Results are reported at the end, because the agent uses the
+// terminal.
+func (g *Git) follow(ctx context.Context, loop bool, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stopped := make(chan struct{}), make(chan struct{})
-	final, seen, synced := "", runlog.Runs(top), time.Now()
+	ran := g.listen()
 	go func() {
 		defer close(stopped)
-		look := time.NewTicker(host.PollInterval)
-		defer look.Stop()
+		tick := time.NewTicker(syncEvery)
+		defer tick.Stop()
 		for {
 			select {
 			case <-stopping:
 				return
-			case <-look.C:
+			case <-ran:
+			case <-tick.C:
 			}
-			runs := runlog.Runs(top)
-			if ended := runs != seen; ended {
-				final = finalCommit(top)
-			} else if time.Since(synced) < syncEvery {
-				continue
-			}
-			res, tip, err := fetch(ctx, final)
-			if seen, synced = runs, time.Now(); !loop {
-				final = tip // what is there for so long is not amended
+			res, tip, err := fetch(ctx, g.lastFinal())
+			tick.Reset(syncEvery)
+			if !loop {
+				g.setFinal(tip) // what is there for so long is not amended
 			}
 			if err == nil { // the last fetch reports errors
 				g.add(res)
@@ -65,14 +74,34 @@ func (g *Git) follow(ctx context.Context, top string, loop bool, fetch func(ctx 
 	}
 }
 
+// listen returns a channel that gets the ends of runs.
+func (g *Git) listen() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ran = make(chan struct{}, 1)
+	return g.ran
+}
+
+func (g *Git) lastFinal() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.final
+}
+
+func (g *Git) setFinal(commit string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.final = commit
+}
+
 // followedLoops is how many loops can be recent.
 const followedLoops = 5
 
-// finalCommit returns the last commit of the runs in a worktree that have ended.
-func finalCommit(top string) (commit string) {
+// finalCommit returns the last commit of the logged runs that have ended.
+func finalCommit(logs string) (commit string) {
 	var latest time.Time
-	for _, loop := range runlog.Recent(top, followedLoops, runlog.Any) {
-		log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.ID == loop.ID })
+	for _, loop := range runlog.Recent(logs, followedLoops, runlog.Any) {
+		log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.ID == loop.ID })
 		if err != nil {
 			continue // pruned meanwhile
 		}

@@ -26,6 +26,8 @@ type Git struct {
 
 	mu     sync.Mutex
 	result gitsync.Result // of all syncs so far
+	final  string         // the last commit that is not amended any more
+	ran    chan struct{}  // gets the end of a run; nil while nothing is followed
 	// repairs are messages about repairs of the git directory.
 	repairs []string
 }
@@ -33,20 +35,14 @@ type Git struct {
 // liveWarning is printed once per sandbox.
 const liveWarning = "Warning: the agent works on your files and your git directory: hooks, git configuration and build files that it leaves there run when you use them"
 
-// Check rejects repositories that cannot be cloned and, for an agent,
-// unfinished operations of git. It needs no engine.
-func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, command string) error {
+// Check rejects repositories that cannot be cloned, and unfinished operations of git. It needs no
+// engine.
+func Check(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) error {
 	repo, err := gitsync.Open(wt, name, h.StateDir)
 	if err != nil {
 		return err
 	}
-	switch {
-	case command != host.TaskCommand:
-		return repo.Check(ctx)
-	case h.CreatedBy(name) == "":
-		return repo.CheckKind(ctx)
-	}
-	return nil
+	return repo.Check(ctx)
 }
 
 // Brings is what a clone gets of the worktree besides commits.
@@ -125,9 +121,9 @@ func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, loop string) (lea
 		return nil, err
 	}
 	finishing := loop == ""
-	return g.follow(ctx, sb.Root, loop != "", func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	return g.follow(ctx, loop != "", func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		if loop == "" && g.besideLoop(ctx, sb) {
-			final = finalCommit(sb.Root)
+			final = finalCommit(g.Host.LogsOf(sb))
 		}
 		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
 		if why := needsUser(res, err); why != nil && !finishing {

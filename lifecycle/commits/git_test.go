@@ -3,10 +3,9 @@ package commits
 import (
 	"bytes"
 	"context"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 func TestWorkspaceByDriver(t *testing.T) {
@@ -43,28 +43,25 @@ func TestWorkspaceByDriver(t *testing.T) {
 // A fetch that was cut off would go on in the sandbox for a while, and look like an
 // agent that may commit.
 func TestRunningFetchCompletes(t *testing.T) {
-	top := t.TempDir()
 	begun, free := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(begun) }) // the second run can cause a second fetch
 	var g Git
 	commit := strings.Repeat("a", 40)
-	stop := g.follow(t.Context(), top, true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	stop := g.follow(t.Context(), true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		assert.Check(t, is.Equal(final, commit))
-		close(begun)
+		begin()
 		<-free
 		return gitsync.Result{Commits: 3}, "tip", ctx.Err()
 	})
-	run := filepath.Join(top, ".ralph", "logs", "20260102T030405-build")
-	assert.NilError(t, os.MkdirAll(run, 0o755))
-	for name, content := range map[string]string{
-		"loop.json":        `{"id":"20260102T030405-build","mode":"build","started":"2026-01-02T03:04:05Z"}`,
-		"iterations.jsonl": `{"n":1,"commit":"` + commit + `","commits":1,"started":"2026-01-02T03:04:06Z"}` + "\n" + `{"n":2,"started":"2026-01-02T03:05:06Z"}` + "\n",
+	for _, d := range []runlog.Data{
+		&runlog.RunStart{N: 1}, &runlog.RunEnd{Iteration: runlog.Iteration{N: 1, Commit: commit}}, &runlog.RunEnd{Iteration: runlog.Iteration{N: 2}},
 	} {
-		assert.NilError(t, os.WriteFile(filepath.Join(run, name), []byte(content), 0o644))
+		g.Event(runlog.Event{Data: d})
 	}
 	<-begun
 	time.AfterFunc(50*time.Millisecond, func() { close(free) })
 	stop()
-	assert.Equal(t, g.result.Commits, 3)
+	assert.Assert(t, g.result.Commits >= 3)
 }
 
 // A branch that came while the agent worked is reported at the end, with its submodule.

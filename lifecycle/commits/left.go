@@ -9,10 +9,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // A loop goes on without its command on this machine: that was killed, or is on another one. Its
-// commits are fetched by the commands that show the loop.
+// commits are fetched by "status", and by the commands that follow the loop.
 
 // WasLeft reports whether a sandbox may have commits that no command on this machine fetches.
 func WasLeft(h host.Host, name string) bool {
@@ -35,9 +36,9 @@ func FetchLeft(ctx context.Context, h host.Host, l host.Located) error {
 	return g.fetchLeft(ctx, l.Sandbox)
 }
 
-// FollowLeft is [FetchLeft], and fetches while the loop runs, until stop is called. stop reports
-// and, if the loop has ended, fetches the rest.
-func FollowLeft(ctx context.Context, h host.Host, l host.Located) (stop func(ended bool)) {
+// FollowLeft is [FetchLeft], and fetches while the loop runs, after the events that are passed to event, until stop
+// is called. stop reports and, if the loop has ended, fetches the rest.
+func FollowLeft(ctx context.Context, h host.Host, l host.Located) (event func(runlog.Event), stop func(ended bool)) {
 	g, err := openRunning(ctx, h, l)
 	if err == nil && g != nil {
 		err = g.fetchLeft(ctx, l.Sandbox)
@@ -46,12 +47,12 @@ func FollowLeft(ctx context.Context, h host.Host, l host.Located) (stop func(end
 		h.Warn(err)
 	}
 	if g == nil {
-		return func(bool) {}
+		return g.Event, func(bool) {}
 	}
-	end := g.follow(ctx, l.Sandbox.Root, true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+	end := g.follow(ctx, true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
 		return g.tryLeft(ctx, l.Sandbox, g.aside, final)
 	})
-	return func(ended bool) {
+	return g.Event, func(ended bool) {
 		end()
 		if !ended {
 			ReportSync(h, g.result)
@@ -91,7 +92,7 @@ func openRunning(ctx context.Context, h host.Host, l host.Located) (*Git, error)
 // fetchLeft fetches and reports the commits of a loop whose command on this machine is gone.
 func (g *Git) fetchLeft(ctx context.Context, sb lifecycle.Sandbox) error {
 	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
-	res, _, err := g.tryLeft(ctx, sb, g.Repo, finalCommit(sb.Root))
+	res, _, err := g.tryLeft(ctx, sb, g.Repo, finalCommit(g.Host.LogsOf(sb)))
 	done()
 	g.report(res)
 	switch {
@@ -134,6 +135,6 @@ func (g *Git) besideLoop(ctx context.Context, sb lifecycle.Sandbox) bool {
 
 // fetchBeside fetches while another command may run in the sandbox, whose agent amends commits.
 func (g *Git) fetchBeside(ctx context.Context, sb lifecycle.Sandbox) (gitsync.Result, error) {
-	res, _, err := g.Repo.Follow(ctx, Shell(g.Driver, sb), finalCommit(sb.Root), false)
+	res, _, err := g.Repo.Follow(ctx, Shell(g.Driver, sb), finalCommit(g.Host.LogsOf(sb)), false)
 	return res, err
 }

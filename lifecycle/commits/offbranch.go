@@ -18,10 +18,7 @@ const maxOffBranch = 200
 // those of a run.
 func offBranch(ctx context.Context, h host.Host, sb lifecycle.Sandbox) *gitsync.Unmerged {
 	var commits []string
-	for _, loop := range runlog.History(sb.Root) {
-		if loop.Branch != sb.Scope.Branch {
-			continue
-		}
+	for _, loop := range runlog.History(h.LogsOf(sb)) {
 		for _, run := range slices.Backward(loop.Runs) {
 			commits = append(commits, run.OffBranch...)
 		}

@@ -1,27 +1,25 @@
 package commits
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // ReopenUnmerged makes tasks open again whose commits stay behind when their sandbox is removed:
 // the next sandbox starts from the user's branch, and nothing else would do them. The commits that
 // were fetched keep their ref.
-func ReopenUnmerged(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) {
+func ReopenUnmerged(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
 	u := UnmergedOf(ctx, h, sb)
 	if u == nil {
 		return
@@ -32,7 +30,7 @@ func ReopenUnmerged(ctx context.Context, h host.Host, driver lifecycle.Driver, s
 		h.Report(fmt.Sprintf("Commits that are not on your branch %s stay at %s", u.Branch, u.Ref))
 	}
 	lost := func(commit string) (bool, error) { return lacks(ctx, h, sb, u.Branch, commit) }
-	reopened, err := reopen(ctx, driver, sb, lost, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
+	reopened, err := reopen(ctx, h, sb, lost, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
 	if len(reopened) > 0 {
 		h.Report(fmt.Sprintf("Reopened %s, whose commits are not on your branch %s: %s", host.Count(len(reopened), "task"), u.Branch, strings.Join(reopened, ", ")))
 	}
@@ -43,12 +41,12 @@ func ReopenUnmerged(ctx context.Context, h host.Host, driver lifecycle.Driver, s
 
 // reopenLost makes tasks open again whose commits were lost with a git directory that was repaired
 // just now: neither it nor the user's repository has them. The note is for the user.
-func reopenLost(ctx context.Context, driver lifecycle.Driver, repo *gitsync.Repo, sb lifecycle.Sandbox) (note string) {
+func reopenLost(ctx context.Context, h host.Host, repo *gitsync.Repo, sb lifecycle.Sandbox) (note string) {
 	lost := func(commit string) (bool, error) {
 		has, err := repo.HasCommit(ctx, commit)
 		return !has, err
 	}
-	reopened, err := reopen(ctx, driver, sb, lost, "its commits were lost with the git directory of the sandbox")
+	reopened, err := reopen(ctx, h, sb, lost, "its commits were lost with the git directory of the sandbox")
 	switch {
 	case err != nil:
 		return fmt.Sprintf("Warning: reopening tasks whose commits were lost: %v", err)
@@ -59,20 +57,26 @@ func reopenLost(ctx context.Context, driver lifecycle.Driver, repo *gitsync.Repo
 }
 
 // reopen makes tasks open again that were finished by runs with lost commits.
-func reopen(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, lost func(commit string) (bool, error), reason string) (reopened []string, err error) {
-	finished, err := finishedBy(sb, lost)
+func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(commit string) (bool, error), reason string) (reopened []string, err error) {
+	finished, err := finishedBy(h.LogsOf(sb), lost)
 	if err != nil || len(finished) == 0 {
 		return nil, err
 	}
-	done, err := doneIn(ctx, driver, sb)
+	store, err := backlogs.ReadOf(ctx, h, sb)
+	if err != nil || store == nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+
+	done, err := store.Lines(ctx, backlog.Filter{Statuses: []string{backlog.StatusDone}})
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range finished {
-		if !slices.Contains(done, id) {
+		if !slices.ContainsFunc(done, func(t backlog.Line) bool { return t.Slug == id }) {
 			continue
 		}
-		if err := taskCommand(ctx, driver, sb, io.Discard, "reopen", id, "--reason", reason); err != nil {
+		if err := store.MakeOpen(ctx, id, reason); err != nil {
 			return reopened, err
 		}
 		reopened = append(reopened, termsafe.Line(id))
@@ -80,31 +84,13 @@ func reopen(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, 
 	return reopened, nil
 }
 
-// doneIn returns the tasks of a backlog that are done.
-func doneIn(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) ([]string, error) {
-	const listMax = 16 << 20
-	var out bytes.Buffer
-	if err := taskCommand(ctx, driver, sb, &lifecycle.Limited{To: &out, Left: listMax}, "list", "--status", "done", "--format", "json"); err != nil {
-		return nil, err
-	}
-	var tasks []taskjson.Task
-	if err := json.Unmarshal(out.Bytes(), &tasks); err != nil {
-		return nil, fmt.Errorf("parsing the list of tasks: %w", err)
-	}
-	var ids []string
-	for _, t := range tasks {
-		ids = append(ids, t.ID)
-	}
-	return ids, nil
-}
-
 // finishedBy returns the tasks whose commits are lost, by the latest run with commits that finished them.
-func finishedBy(sb lifecycle.Sandbox, lost func(commit string) (bool, error)) (found []string, err error) {
+func finishedBy(logs string, lost func(commit string) (bool, error)) (found []string, err error) {
 	seen := map[string]bool{}
-	for _, loop := range runlog.Recent(sb.Root, followedLoops, func(l runlog.Loop) bool { return l.Branch == sb.Scope.Branch }) {
-		log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID && l.Branch == sb.Scope.Branch })
+	for _, loop := range runlog.Recent(logs, followedLoops, runlog.Any) {
+		log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.ID == loop.ID })
 		if err != nil {
-			continue // pruned meanwhile, or of another branch
+			continue // pruned meanwhile
 		}
 		runs := log.Iterations()
 		log.Close()
@@ -137,8 +123,4 @@ func anyLost(commits []string, lost func(commit string) (bool, error)) (bool, er
 		}
 	}
 	return false, nil
-}
-
-func taskCommand(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, stdout io.Writer, args ...string) error {
-	return lifecycle.RunService(ctx, driver, sb, nil, stdout, append([]string{wire.Program, host.TaskCommand}, args...)...)
 }

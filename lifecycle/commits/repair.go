@@ -62,56 +62,6 @@ func Idle(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) bo
 	return err == nil && !busy
 }
 
-// RepairAfter repairs a broken git directory after a failed command without an agent.
-func (g *Git) RepairAfter(ctx context.Context, sb lifecycle.Sandbox) {
-	unlock, err := g.Host.TryLockAgents(sb.Name)
-	if err != nil || unlock == nil {
-		return
-	}
-	defer unlock()
-	if !Idle(ctx, g.Driver, sb) {
-		return
-	}
-	if _, err = g.Repo.Fetch(ctx, Shell(g.Driver, sb), true); !IsBroken(err) {
-		return
-	}
-	res, err := g.repair(ctx, sb, err)
-	g.reportRepairs()
-	ReportSync(g.Host, res)
-	if err != nil {
-		g.Host.Warn(err)
-		return
-	}
-	g.Host.Report("Hint: run the command again")
-}
-
-// FetchInterrupted fetches commits of a killed command, before a command without an agent.
-func (g *Git) FetchInterrupted(ctx context.Context, sb lifecycle.Sandbox) error {
-	if !gitsync.Unfinished(g.Host.StateDir, sb.Name) {
-		return nil
-	}
-	unlock, err := g.Host.TryLockAgents(sb.Name)
-	if err != nil || unlock == nil {
-		return nil //nolint:nilerr // a running command does it
-	}
-	defer unlock()
-	var res gitsync.Result
-	if Idle(ctx, g.Driver, sb) {
-		res, err = g.fetchOrRepair(ctx, sb, true)
-		g.reportRepairs()
-	} else {
-		res, err = g.fetchBeside(ctx, sb)
-	}
-	if errors.Is(err, lifecycle.ErrNotPrepared) {
-		return err
-	}
-	if err != nil {
-		g.Host.Warn(heldHint(sb, err))
-	}
-	g.report(res)
-	return nil
-}
-
 // fetchOrRepair fetches. If the sandbox is idle and its git directory broken, it repairs that.
 func (g *Git) fetchOrRepair(ctx context.Context, sb lifecycle.Sandbox, idle bool) (gitsync.Result, error) {
 	res, err := g.Repo.Fetch(ctx, Shell(g.Driver, sb), idle)
@@ -136,7 +86,7 @@ func (g *Git) repair(ctx context.Context, sb lifecycle.Sandbox, broken error) (g
 		note += fmt.Sprintf(", without unfetched commits (%v): its old contents are in .git/%s in the sandbox", lost, gitsync.LostFolder)
 	}
 	g.repairs = append(g.repairs, note)
-	if note := reopenLost(ctx, g.Driver, g.Repo, sb); note != "" {
+	if note := reopenLost(ctx, g.Host, g.Repo, sb); note != "" {
 		g.repairs = append(g.repairs, note)
 	}
 	return res, nil

@@ -8,9 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
@@ -33,9 +30,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		return nil, err
 	}
 	repo, sh := repo.WithGate(i.Incoming(sb.Name)), Shell(driver, sb)
-	var logs error
 	if sb.Clone { // else an earlier version made it: the files are the user's
-		logs = lastLogs(ctx, h, driver, sb)
 		err = repo.SaveUncommitted(ctx, sh)
 	}
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
@@ -48,7 +43,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		h.Report(fmt.Sprintf("Warning: %v", err))
 		if res, lost, err = repo.Repair(ctx, sh); err == nil {
 			ReportSync(h, res)
-			if note := reopenLost(ctx, driver, repo, sb); note != "" {
+			if note := reopenLost(ctx, h, repo, sb); note != "" {
 				h.Report(note)
 			}
 			res, err = repo.Fetch(ctx, sh, true)
@@ -62,7 +57,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		err = refused(sb, res)
 	}
 	if err == nil {
-		err = errors.Join(unfetched(ctx, sh, sb, lost), logs)
+		err = unfetched(ctx, sh, sb, lost)
 	}
 	return lost, err
 }
@@ -87,14 +82,6 @@ func checkLFS(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, sb life
 		"push them with \"git lfs push --all origin\" in %q, then run \"git lfs fetch --all\", or %s", "docker ralph shell", DiscardHint(sb.Name))
 }
 
-// lastLogs copies the logs of a clone that is about to be removed.
-func lastLogs(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox) error {
-	if host.Missing(sb.Root) {
-		return nil
-	}
-	return mirror.Finish(ctx, h, driver, sb)
-}
-
 // refused returns an error if a sandbox has refs that cannot be fetched: it has the only copy of
 // their commits.
 func refused(sb lifecycle.Sandbox, res gitsync.Result) error {
@@ -116,8 +103,7 @@ func unfetched(ctx context.Context, sh gitsync.Shell, sb lifecycle.Sandbox, lost
 	return hint.Wrap(lost, "%s", DiscardHint(sb.Name))
 }
 
-// ReleaseClone brings the logs and the backlog of a clone whose commits are discarded back to the
-// worktree.
+// ReleaseClone records that the commits of a running clone are discarded.
 func ReleaseClone(ctx context.Context, h host.Host, l host.Located) error {
 	sb := l.Sandbox
 	if !sb.Clone || sb.State != lifecycle.Running {
@@ -127,26 +113,13 @@ func ReleaseClone(ctx context.Context, h host.Host, l host.Located) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(lastLogs(ctx, h, l.Backend.Driver, sb), releaseTo(ctx, h, l.Backend.Driver, wt, sb))
+	return release(ctx, h, wt, sb)
 }
 
-// releaseTo brings the backlog of a clone back to the worktree; other sandboxes use that of the worktree.
-func releaseTo(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
+// release records that a sandbox has nothing that the host lacks.
+func release(ctx context.Context, h host.Host, wt gitrepo.Worktree, sb lifecycle.Sandbox) error {
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {
-		return err
-	}
-	if !sb.Clone { // an earlier version made it: the worktree has the backlog
-		return repo.SetReleased(ctx, true)
-	}
-	backlog := backlogs.Backlog{Host: h, Sandbox: sb.Name}
-	if host.Missing(sb.Root) {
-		if err := backlog.Retire(ctx, driver, sb); err != nil {
-			return err
-		}
-		return repo.SetReleased(ctx, true)
-	}
-	if err := backlog.Return(ctx, driver, sb); err != nil {
 		return err
 	}
 	return repo.SetReleased(ctx, true)
@@ -160,7 +133,7 @@ func FetchAll(ctx context.Context, h host.Host, l host.Located, i *Scan, wt gitr
 		return errUnprepared
 	}
 	if err == nil {
-		err = releaseTo(ctx, h, l.Backend.Driver, wt, l.Sandbox)
+		err = release(ctx, h, wt, l.Sandbox)
 	}
 	if lost != nil {
 		h.Report(fmt.Sprintf("Warning: unfetched commits are lost: %v", lost))
@@ -189,11 +162,8 @@ func saveClone(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Sca
 	if err != nil {
 		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
-	ReopenUnmerged(ctx, h, driver, sb) // before the backlog leaves the sandbox
-	if err := releaseTo(ctx, h, driver, wt, sb); err != nil {
-		return fmt.Errorf("the sandbox %s cannot be removed without losing its backlog: %w", sb.Name, err)
-	}
-	return nil
+	ReopenUnmerged(ctx, h, sb)
+	return release(ctx, h, wt, sb)
 }
 
 // DiscardHint is the remedy that discards commits which only a sandbox has.

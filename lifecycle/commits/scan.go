@@ -30,13 +30,13 @@ type Scan struct {
 	Root      string // of the worktree
 	Mode      string // [CredScanBlock] or [CredScanWarn]; empty for no scan
 	Connected func() (host.API, error)
-	absent    bool // the missing scanner was reported
+	absent    string // what was reported as not scanned last, because the scanner is missing
 }
 
 // Worktree scans the worktree for secrets before an agent sees it. Without a scan the command
 // fails, unless the mode is [CredScanWarn].
-func (i *Scan) Worktree(ctx context.Context, command string) error {
-	if i.Mode == "" || command == host.TaskCommand {
+func (i *Scan) Worktree(ctx context.Context) error {
+	if i.Mode == "" {
 		return nil
 	}
 	i.Host.Report("Scanning the worktree for secrets")
@@ -66,14 +66,14 @@ func (i *Scan) Worktree(ctx context.Context, command string) error {
 	return err
 }
 
-// missing reports whether the scanner is missing in the mode [CredScanWarn], and warns once.
+// missing reports whether the scanner is missing in the mode [CredScanWarn], and warns once for what is not scanned.
 func (i *Scan) missing(err error, what string) bool {
 	missing, ok := errors.AsType[*secretscan.MissingError](err)
 	if !ok || i.Mode != CredScanWarn {
 		return false
 	}
-	if !i.absent {
-		i.absent = true
+	if i.absent != what {
+		i.absent = what
 		i.Host.Report(fmt.Sprintf("Warning: %s not scanned for secrets: %v", what, missing))
 	}
 	return true

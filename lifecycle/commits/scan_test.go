@@ -25,7 +25,7 @@ func TestScansWithoutAScanner(t *testing.T) {
 				Host: host.Host{Stderr: &said, StateDir: t.TempDir()}, Root: t.TempDir(), Mode: tc.mode,
 				Connected: func() (host.API, error) { return nil, errors.New("no engine") },
 			}
-			err := i.Worktree(t.Context(), "build")
+			err := i.Worktree(t.Context())
 			if !tc.block {
 				assert.NilError(t, err)
 				assert.Assert(t, cmp.Contains(said.String(), "Warning: the worktree was not scanned for secrets: "))

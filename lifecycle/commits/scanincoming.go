@@ -57,7 +57,7 @@ func (i *Scan) incomingAside(name string) gitsync.Gate {
 	}
 	var held []string
 	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
-		if i.absent {
+		if i.absent != "" {
 			return true, nil
 		}
 		if slices.Equal(in.Commits, held) {
@@ -112,5 +112,5 @@ func heldHint(sb lifecycle.Sandbox, err error) error {
 		return err
 	}
 	err = hint.Wrap(err, "%s", DiscardHint(sb.Name))
-	return hint.Wrap(err, "they are in the sandbox only: fetch them as they are with %q", "docker ralph --cred-scan=warn task list")
+	return hint.Wrap(err, "they are in the sandbox only: fetch them as they are with %q", "docker ralph --cred-scan=warn shell -- true")
 }

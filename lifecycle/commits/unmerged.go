@@ -116,7 +116,7 @@ func Unfetched(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop runl
 	if !gitsync.Unfinished(h.StateDir, sb.Name) {
 		return false
 	}
-	log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == loop.ID })
+	log, err := runlog.Find(h.LogsOf(sb), func(l runlog.Loop) bool { return l.ID == loop.ID })
 	if err != nil {
 		return false
 	}

@@ -2,7 +2,6 @@ package commits
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -18,7 +17,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/scopes"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -41,7 +42,7 @@ func newEnded(t *testing.T) *ended {
 	e.h = host.Host{StateDir: t.TempDir(), Stderr: &e.stderr}
 	e.sb = lifecycle.Sandbox{Name: "ralph-test", Root: e.wt.Root, MainRoot: e.wt.MainRoot, Scope: e.wt.Scope, Private: true}
 	e.commit = e.git(t, "commit-tree", "-m", "the agent's", "-p", "HEAD", "HEAD^{tree}")
-	e.loop = runlog.Loop{ID: "20260102T030405-build", Mode: "build", Branch: "main", Started: time.Now(), Ended: time.Now(), Stop: "complete"}
+	e.loop = runlog.Loop{ID: "20260102-030405-build", Mode: "build", Branch: "main", Started: time.Now(), Ended: time.Now(), Stop: "complete"}
 	e.log(t, e.loop.ID, runlog.Iteration{N: 1, Done: []string{"a", "b"}, Commit: e.commit, Commits: 1})
 	return e
 }
@@ -52,7 +53,7 @@ func (e *ended) log(t *testing.T, id string, run runlog.Iteration) {
 	loop := e.loop
 	loop.ID = id
 	for name, content := range map[string]any{"loop.json": loop, "iterations.jsonl": run} {
-		e.write(t, filepath.Join(e.wt.Root, ".ralph", "logs", id, name), content)
+		e.write(t, filepath.Join(e.h.LogsOf(e.sb), id, name), content)
 	}
 }
 
@@ -138,7 +139,7 @@ func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
 		want     int
 		reopened []string
 	}{
-		{"only there", func(*testing.T, *ended) {}, wire.ExitUnmerged, []string{"reopen a"}},
+		{"only there", func(*testing.T, *ended) {}, wire.ExitUnmerged, []string{"a"}},
 		{"merged", func(t *testing.T, e *ended) {
 			t.Helper()
 			e.git(t, "reset", "-q", e.commit)
@@ -147,14 +148,9 @@ func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
 			t.Helper()
 			e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/other")
 		}, 0, nil},
-		{"of another branch's loop", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.loop.Branch = "another"
-			e.write(t, filepath.Join(e.wt.Root, ".ralph", "logs", e.loop.ID, "loop.json"), e.loop)
-		}, 0, nil},
 		{"done again since", func(t *testing.T, e *ended) {
 			t.Helper()
-			e.log(t, "20260102T040405-build", runlog.Iteration{N: 1, Done: []string{"a"}, Commit: e.git(t, "rev-parse", "HEAD"), Commits: 1})
+			e.log(t, "20260102-040405-build", runlog.Iteration{N: 1, Done: []string{"a"}, Commit: e.git(t, "rev-parse", "HEAD"), Commits: 1})
 		}, wire.ExitUnmerged, nil},
 		{"not fetched", func(t *testing.T, e *ended) {
 			t.Helper()
@@ -175,9 +171,9 @@ func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
 			if tc.name == "not fetched" {
 				return
 			}
-			d := &backlogDriver{done: `[{"id":"a"},{"id":"other"}]`}
-			ReopenUnmerged(t.Context(), e.h, d, e.sb)
-			assert.DeepEqual(t, d.reopened, tc.reopened)
+			store := e.openBacklog(t, "a", "other")
+			ReopenUnmerged(t.Context(), e.h, e.sb)
+			assert.DeepEqual(t, failed(t, store), tc.reopened)
 			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/other"), tc.want != 0)
 		})
 	}
@@ -190,20 +186,34 @@ func TestUnmergedErrorHasTheHints(t *testing.T) {
 	assert.Error(t, &UnmergedError{Unmerged: gitsync.Unmerged{Branch: "main", Ref: "refs/x"}}, "commits of the loop are not on your branch main, but at refs/x")
 }
 
-// backlogDriver is a sandbox with a backlog.
-type backlogDriver struct {
-	lifecycle.Driver
-	done     string
-	reopened []string
+// openBacklog returns the backlog of the sandbox, with tasks that are done.
+func (e *ended) openBacklog(t *testing.T, done ...string) *backlog.Store {
+	t.Helper()
+	store, err := backlogs.Open(t.Context(), e.h, gitrepo.Worktree{Root: e.sb.Root, Scope: e.sb.Scope})
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, store.Close()) })
+	for _, id := range []string{"a", "other"} {
+		assert.NilError(t, store.Create(t.Context(), backlog.NewTask{Slug: id, Title: id}))
+	}
+	status := backlog.StatusDone
+	for _, id := range done {
+		assert.NilError(t, store.Update(t.Context(), id, backlog.Changes{Status: &status}))
+	}
+	return store
 }
 
-func (d *backlogDriver) Exec(_ context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
-	if p.Args[2] == "list" {
-		_, err := p.Stdout.Write([]byte(d.done))
-		return 0, err
+// failed returns the tasks that have a reason for the next agent.
+func failed(t *testing.T, store *backlog.Store) (reopened []string) {
+	t.Helper()
+	tasks, err := store.List(t.Context(), backlog.Filter{})
+	assert.NilError(t, err)
+	for _, task := range tasks {
+		if task.FailReason != "" {
+			assert.Equal(t, task.Status, backlog.StatusOpen)
+			reopened = append(reopened, task.Slug)
+		}
 	}
-	d.reopened = append(d.reopened, strings.Join(p.Args[2:4], " "))
-	return 0, nil
+	return reopened
 }
 
 // A sandbox that is removed leaves no task done whose commits the user's branch lacks. Tasks that
@@ -213,16 +223,16 @@ func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 		name   string
 		merged bool
 		want   []string
-	}{{"left behind", false, []string{"reopen a"}}, {"merged", true, nil}} {
+	}{{"left behind", false, []string{"a"}}, {"merged", true, nil}} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnded(t)
 			e.state(t, map[string]any{"unmerged": e.unmerged()})
 			if tc.merged {
 				e.git(t, "reset", "-q", e.commit)
 			}
-			d := &backlogDriver{done: `[{"id":"a"},{"id":"other"}]`}
-			ReopenUnmerged(t.Context(), e.h, d, e.sb)
-			assert.DeepEqual(t, d.reopened, tc.want)
+			store := e.openBacklog(t, "a", "other")
+			ReopenUnmerged(t.Context(), e.h, e.sb)
+			assert.DeepEqual(t, failed(t, store), tc.want)
 			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/main\nReopened 1 task, whose commits are not on your branch main: a\n"), !tc.merged, e.stderr.String())
 		})
 	}
@@ -231,13 +241,14 @@ func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 // A git directory can be emptied before the host has fetched its last commits.
 func TestTasksAreReopenedIfTheirCommitsAreLost(t *testing.T) {
 	for _, tc := range []struct {
-		name, done string
-		prune      bool
-		want       []string
+		name  string
+		done  []string
+		prune bool
+		want  []string
 	}{
-		{"lost", `[{"id":"a"},{"id":"other"}]`, true, []string{"reopen a"}},
-		{"fetched, but not on the branch", `[{"id":"a"}]`, false, nil},
-		{"open again already", `[{"id":"other"}]`, true, nil},
+		{"lost", []string{"a", "other"}, true, []string{"a"}},
+		{"fetched, but not on the branch", []string{"a"}, false, nil},
+		{"open again already", []string{"other"}, true, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnded(t)
@@ -250,11 +261,11 @@ func TestTasksAreReopenedIfTheirCommitsAreLost(t *testing.T) {
 			assert.NilError(t, err)
 			repo, err := gitsync.Open(wt, e.sb.Name, e.h.StateDir)
 			assert.NilError(t, err)
-			d := &backlogDriver{done: tc.done}
+			store := e.openBacklog(t, tc.done...)
 
-			note := reopenLost(t.Context(), d, repo, e.sb)
+			note := reopenLost(t.Context(), e.h, repo, e.sb)
 
-			assert.DeepEqual(t, d.reopened, tc.want)
+			assert.DeepEqual(t, failed(t, store), tc.want)
 			assert.Equal(t, note == "Reopened 1 task, whose commits were lost: a", tc.want != nil, note)
 		})
 	}

@@ -31,7 +31,9 @@ import (
 )
 
 // initUser is the user of a sandbox's PID 1, which the agent cannot kill, and of its proxy.
-var initUser = fmt.Sprintf("%[1]d:%[1]d", programs.ProxyUID)
+var initUser = fmt.Sprintf("%[1]d:%[1]d", initUID)
+
+const initUID = programs.ProxyUID
 
 // Create implements [lifecycle.Driver].
 func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.Sandbox, error) {
@@ -234,13 +236,12 @@ func hostConfig(spec lifecycle.Spec, info system.Info, l map[string]string) *con
 		ReadonlyRootfs: spec.ReadOnly,
 		ShmSize:        cmp.Or(spec.Shm, config.DefaultShm),
 		Resources:      resources,
+		Tmpfs:          map[string]string{wire.SessionDir: sessionTmpfs()},
 	}
 	if spec.ReadOnly {
-		host.Tmpfs = map[string]string{
-			// The engine's default is noexec, with which go test, cgo and pip fail.
-			"/tmp": fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", cmp.Or(spec.Tmp, config.DefaultTmp)),
-			"/run": "rw,noexec,nosuid,nodev,size=16m,mode=755",
-		}
+		// The engine's default is noexec, with which go test, cgo and pip fail.
+		host.Tmpfs["/tmp"] = fmt.Sprintf("rw,exec,nosuid,nodev,size=%d,mode=1777", cmp.Or(spec.Tmp, config.DefaultTmp))
+		host.Tmpfs["/run"] = "rw,noexec,nosuid,nodev,size=16m,mode=755"
 	}
 	return host
 }

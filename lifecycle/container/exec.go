@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,7 +29,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	}
 	args := append([]string{program.Path(), "_exec"}, p.Args...) // for its umask
 	if p.Args[0] == wire.Program {
-		args = append([]string{program.Path()}, p.Args[1:]...)
+		args = slices.Concat([]string{program.Path()}, p.Args[1:], []string{wire.DispatchMark(p.ID)})
 	}
 	env := []string{"HOME=" + userimage.Home, wire.DispatchEnv + "=" + p.ID, wire.InitEnv + "=1"}
 	if sb.Cache != "" {

@@ -128,15 +128,8 @@ type verified struct {
 }
 
 // verify starts the proxy of a running sandbox and verifies that there is no other way
-// out. Nothing is run in a sandbox before that. A sandbox without a network gets its proxy
-// from the first command that needs it.
+// out. Nothing is run in a sandbox before that.
 func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) (v verified, err error) {
-	if spec.Offline && hasNoNetwork(sb) {
-		now, err := d.Lookup(ctx, sb.Name)
-		if err != nil || now.ID == sb.ID && now.Run == runOffline {
-			return verified{run: runOffline}, err
-		}
-	}
 	var agent container.InspectResponse
 	var image string
 	var engineNets engineNetworks
@@ -205,10 +198,6 @@ func networkNames(c container.InspectResponse) []string {
 	}
 	return slices.Sorted(maps.Keys(c.NetworkSettings.Networks))
 }
-
-// runOffline is the [lifecycle.Sandbox.Run] of a sandbox that has neither a network nor a
-// proxy.
-const runOffline = "-  - none"
 
 // runOf returns [lifecycle.Sandbox.Run]: the last start of the sandbox, if it has a network,
 // its proxy and the last start of that, and the networks of the sandbox.

@@ -39,9 +39,6 @@ func (d *Driver) Parts(ctx context.Context, sb lifecycle.Sandbox) ([]Part, error
 	if gone || sb.Proxy == "" {
 		return parts, nil // the proxy goes with its sandbox
 	}
-	if _, m, _ := d.readFullMarker(sb); m.Run == runOffline {
-		return parts, nil // it was never started
-	}
 	name := proxyName(sb.Name)
 	c, found, err := engine.Inspect(ctx, d.API, name)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/scopes"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Lookup implements [lifecycle.Driver]. The sandbox and its proxy are inspected at the
@@ -60,6 +61,9 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	}
 	if c.State != nil {
 		sb.Unused = d.unused(sb, c.State.Status)
+	}
+	if c.HostConfig == nil || c.HostConfig.Tmpfs[wire.SessionDir] == "" {
+		sb.Settings = "" // an earlier version created it, without a place for sockets
 	}
 	sb.Resources = d.requestedLimits(c)
 	if sb.Egress != "" {

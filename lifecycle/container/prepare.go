@@ -138,9 +138,6 @@ func (d *Driver) Unprepare(sb lifecycle.Sandbox) error {
 // listed, are the same.
 func (d *Driver) Ready(sb lifecycle.Sandbox, spec lifecycle.Spec) bool {
 	m, ok := d.prepared(sb)
-	if ok && m.Run == runOffline {
-		return spec.Offline
-	}
 	return ok && d.proxyUpToDate(sb, m.ProxyConfig, spec.Egress)
 }
 
@@ -156,7 +153,7 @@ func (d *Driver) prepared(sb lifecycle.Sandbox) (marker, bool) {
 	d.cached.mu.Lock()
 	engineNets := d.cached.networks
 	d.cached.mu.Unlock()
-	if engineNets != nil && engineNets.digest() != m.Around && m.Run != runOffline {
+	if engineNets != nil && engineNets.digest() != m.Around {
 		return m, false
 	}
 	program, err := guestbin.Egress(m.Arch)

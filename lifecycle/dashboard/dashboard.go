@@ -77,24 +77,23 @@ func (s *source) open(ctx context.Context, key string) (loop, error) {
 	return loop{log, w, l}, err
 }
 
-// backlog is the copy of a backlog on the page.
+// backlog is a backlog on the page.
 type backlog struct {
-	Tasks []backlogs.Task `json:"tasks"`
-	Taken time.Time       `json:"taken"`
+	Tasks []backlogs.Task `json:"tasks"` // nil if unknown
 	Error string          `json:"error,omitempty"`
 }
 
 // backlogOf returns the backlog of a branch's newest loop, and none for an older one, which had
 // another.
-func (s *source) backlogOf(l loop) backlog {
+func (s *source) backlogOf(ctx context.Context, l loop) backlog {
 	if l.worktree.Loops[0].Key != l.loop.Key {
 		return backlog{}
 	}
-	tasks, taken, err := l.worktree.Tasks(s.host)
+	tasks, err := l.worktree.Tasks(ctx, s.host)
 	if err != nil {
 		return backlog{Error: err.Error()}
 	}
-	return backlog{Tasks: tasks, Taken: taken}
+	return backlog{Tasks: tasks}
 }
 
 // output is the output of a run on the page.

@@ -15,10 +15,13 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
-	"github.com/docker-ralph/docker-ralph/scopes"
+	backlogstore "github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -44,7 +47,6 @@ func newDemo(t *testing.T) *demo {
 	}
 	d.git("init", "--quiet", "-b", "main")
 	d.git("remote", "add", "origin", "https://github.com/acme/shop.git")
-	d.write(filepath.Join(d.root, ".ralph", ".gitignore"), "*\n")
 	d.commit("README.md", "# Shop\n")
 	return d
 }
@@ -101,9 +103,14 @@ type log struct {
 	events []string
 }
 
+// logs is the directory of the logs of a branch.
+func (d *demo) logs(branch string) string {
+	return d.host.LogsOf(lifecycle.Sandbox{Root: d.root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: branch}})
+}
+
 func (d *demo) newLog(branch string, started time.Time) *log {
 	id := started.UTC().Format("20060102-150405") + "-build"
-	return &log{demo: d, dir: filepath.Join(d.root, ".ralph", "logs", id), time: started, loop: runlog.Loop{
+	return &log{demo: d, dir: filepath.Join(d.logs(branch), id), time: started, loop: runlog.Loop{
 		ID: id, Mode: "build", Repo: "acme/shop", Branch: branch, Agent: "claude", Started: started.UTC(),
 	}}
 }
@@ -212,26 +219,39 @@ func (d *demo) fill() {
 	l.output(10, "Task mail/01: Send a receipt by mail\n\n● Read api/cart.go\n● Write mail/receipt.go\n\x1b[32m$ go build ./...\x1b[0m\n")
 	l.save(runlog.Now{N: 10, Tasks: []string{"mail/01"}, Title: "Send a receipt by mail", State: runlog.StateWorking, Started: l.time.UTC()})
 	d.running = l.loop.ID
-	d.backlog(`{"tasks": [` + strings.Join([]string{
+	d.backlog(
 		row("api/00", "Set up the module", "done", 1), row("api/01", "List products", "done", 1), row("api/02", "Add products to the cart", "done", 1),
-		row("pay/01", "Take payments", "open", 1), row("ops/01", "Deploy to staging", "open", 3), row("mail/02", "Let customers unsubscribe", "open", 2),
+		row("pay/01", "Take payments", "question", 1), row("ops/01", "Deploy to staging", "open", 3), row("mail/02", "Let customers unsubscribe", "open", 2),
 		row("web/04", "Describe pictures for screen readers", "open", 2),
-	}, ",") + `]}`)
+	)
 }
 
-func row(slug, title, status string, priority int) string {
-	b, err := json.Marshal(map[string]any{
-		"id": "x-" + slug, "slug": slug, "title": title, "status": status, "priority": priority, "failures": 0, "fail_reason": nil,
-		"scope_repo": "acme/shop", "scope_branch": "main",
-	})
-	if err != nil {
-		panic(err)
-	}
-	return string(b)
+// demoTask is a task of the backlog.
+type demoTask struct {
+	backlogstore.NewTask
+	status string
 }
 
-// backlog saves a copy of the backlog.
-func (d *demo) backlog(content string) {
+func row(slug, title, status string, priority int) demoTask {
+	return demoTask{backlogstore.NewTask{Slug: slug, Title: title, Priority: priority}, status}
+}
+
+// backlog creates the backlog.
+func (d *demo) backlog(tasks ...demoTask) {
 	d.t.Helper()
-	d.write(scopes.Path(d.host.StateDir, "ralph-acme-shop-main", "backlogs", time.Now().Add(-3*time.Hour).UTC().Format("20060102-150405.000")+".json"), content)
+	ctx := d.t.Context()
+	wt := gitrepo.Worktree{Root: d.root, Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}
+	store, err := backlogs.Open(ctx, d.host, wt)
+	assert.NilError(d.t, err)
+	for _, t := range tasks {
+		assert.NilError(d.t, store.Create(ctx, t.NewTask))
+		switch t.status {
+		case "question":
+			assert.NilError(d.t, store.Park(ctx, t.Slug, backlogstore.NewQuestion{Text: "Which one?"}))
+		case "open":
+		default:
+			assert.NilError(d.t, store.Update(ctx, t.Slug, backlogstore.Changes{Status: &t.status}))
+		}
+	}
+	assert.NilError(d.t, store.Close())
 }

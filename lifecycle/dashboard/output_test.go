@@ -26,7 +26,7 @@ func TestStreamSendsTheOutputOfASilentRun(t *testing.T) {
 		var out output
 		assert.NilError(t, json.Unmarshal([]byte(data), &out))
 		if runs = append(runs, out.Run); len(runs) == 1 {
-			d.write(filepath.Join(d.root, ".ralph", "logs", d.running, "now.json"), string(now))
+			d.write(filepath.Join(d.logs("main"), d.running, "now.json"), string(now))
 		}
 		return out.Run == 11 && out.Text == ""
 	})

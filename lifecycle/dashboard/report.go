@@ -131,7 +131,7 @@ func (s *source) report(ctx context.Context, key string, left *room) (reportLoop
 	defer l.Close()
 	r := reportLoop{Outputs: map[int]json.RawMessage{}, Diffs: map[int]json.RawMessage{}}
 	var fits bool
-	if r.Backlog, fits = left.encode(s.backlogOf(l)); !fits {
+	if r.Backlog, fits = left.encode(s.backlogOf(ctx, l)); !fits {
 		r.Backlog, _ = left.encode(backlog{Error: "The report has no room for the backlog."})
 	}
 	events, err := s.reportEvents(l, &r, &left.budget)

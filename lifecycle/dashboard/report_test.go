@@ -41,7 +41,7 @@ func TestReportIsBounded(t *testing.T) {
 	assert.Check(t, is.Contains(out.String(), `"omitted":true`))
 	assert.Check(t, is.Contains(warnings.String(), "older events of loop "+l.loop.ID+" are left out of the report (limits: 4 MiB per loop, 16 MiB in total)"))
 
-	reader, err := watch.Worktree{Root: d.root}.Open(watch.Loop{ID: l.loop.ID})
+	reader, err := watch.Worktree{Logs: d.logs("main")}.Open(watch.Loop{ID: l.loop.ID})
 	assert.NilError(t, err)
 	defer reader.Close()
 	events, cut, err := reader.NewestEvents(maxEvents)
@@ -59,11 +59,11 @@ func TestSparseOutputsAreNotRead(t *testing.T) {
 		l.emit(0, &runlog.RunStart{N: n + 1})
 	}
 	l.save(runlog.Now{})
-	reader, err := watch.Worktree{Root: d.root}.Open(watch.Loop{ID: l.loop.ID})
+	reader, err := watch.Worktree{Logs: d.logs("main")}.Open(watch.Loop{ID: l.loop.ID})
 	assert.NilError(t, err)
 	defer reader.Close()
 	for n := range 4 * maxReportRuns {
-		f, err := os.Create(filepath.Join(d.root, reader.Dir(), fmt.Sprintf("%d.log", n+1)))
+		f, err := os.Create(filepath.Join(d.logs("main"), l.loop.ID, fmt.Sprintf("%d.log", n+1)))
 		assert.NilError(t, err)
 		assert.NilError(t, f.Truncate(1<<40))
 		assert.NilError(t, f.Close())

@@ -91,7 +91,7 @@ func (s *stream) updateLoop(ctx context.Context, key string) (err error) {
 		s.opened = true
 		s.offset, _ = s.loop.EventsWithin(maxEvents)
 	}
-	if err := s.sendChange("backlog", s.backlogOf(s.loop)); err != nil {
+	if err := s.sendChange("backlog", s.backlogOf(ctx, s.loop)); err != nil {
 		return err
 	}
 	for {

@@ -131,7 +131,7 @@ func takeInventory(ctx context.Context, h host.Host, discard bool) (*inventory, 
 			}
 		}
 	}
-	if err := inv.addState(); err != nil {
+	if err := inv.addState(ctx); err != nil {
 		h.Warn(err)
 	}
 	slices.SortStableFunc(inv.items, func(a, b Item) int {

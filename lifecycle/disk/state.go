@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
@@ -18,13 +20,13 @@ import (
 
 // addState adds the files below the state directory: those of each sandbox as one item, the
 // versions of ralph for microVMs, and the other directories.
-func (inv *inventory) addState() error {
+func (inv *inventory) addState(ctx context.Context) error {
 	names, err := scopes.Names(inv.host.StateDir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		inv.items = append(inv.items, inv.stateItem(name))
+		inv.items = append(inv.items, inv.stateItem(ctx, name))
 	}
 	entries, err := os.ReadDir(inv.host.StateDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +57,7 @@ func (inv *inventory) addMicroVMPrograms() error {
 }
 
 // stateItem is what the host keeps of one sandbox.
-func (inv *inventory) stateItem(name string) Item {
+func (inv *inventory) stateItem(ctx context.Context, name string) Item {
 	dir := scopes.Dir(inv.host.StateDir, name)
 	item := Item{Type: State, Name: name, Kind: "sandbox"}
 	owner, known := inv.owners[name]
@@ -81,10 +83,22 @@ func (inv *inventory) stateItem(name string) Item {
 	case !inv.discard && gitsync.Known(inv.host.StateDir, name) && !gitsync.Saved(inv.host.StateDir, name):
 		item.Reason = onlyCopy
 	default:
-		item.Reclaimable, item.Reason = true, doesNotExist(owner.Root)
+		item.Reclaimable, item.Reason = true, doesNotExist(owner.Root)+inv.unfinished(ctx, name, owner.Scope)
 	}
 	item.remove = func(ctx context.Context) error { return inv.removeState(ctx, name, dir) }
 	return item
+}
+
+// unfinished names the unfinished tasks in the backlog of a sandbox.
+func (inv *inventory) unfinished(ctx context.Context, name string, scope gitrepo.Scope) string {
+	counts, err := backlogs.CountsOf(ctx, inv.host, name, scope)
+	if err != nil && ctx.Err() == nil {
+		inv.host.Warn(fmt.Errorf("reading the backlog of %s: %w", name, err))
+	}
+	if counts == nil || counts.Left() == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %s would be lost", host.Count(counts.Left(), "unfinished task"))
 }
 
 // onlyCopy is why something is kept.

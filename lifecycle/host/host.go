@@ -43,6 +43,8 @@ type Host struct {
 	// HasPlugin reports whether Docker finds a plugin of that name; nil if only Docker
 	// itself can, which is slow.
 	HasPlugin func(name string) bool
+	// Attacher is the command that attaches to the loop of a sandbox.
+	Attacher []string
 	// Keeper is the command that keeps a microVM awake.
 	Keeper []string
 	// Notifier is the command that delivers the notifications in a file.

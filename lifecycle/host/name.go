@@ -8,7 +8,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
-// SandboxName returns the recorded name of the worktree's sandbox, or the one that it
+// SandboxName returns the recorded name of the worktree's sandbox and state, or the one that they
 // would get.
 func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 	own, err := wt.OwnName()
@@ -17,6 +17,9 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 	}
 	if _, recorded := h.EngineRecord(own); recorded || h.CreatedBy(own) != "" {
 		return own, nil
+	}
+	if o, found, err := owners.Read(h.StateDir, own); err == nil && found && o.Scope == wt.Scope && o.Root == wt.Root {
+		return own, nil // also after its sandbox was removed
 	}
 	name, err := wt.Scope.SandboxName()
 	if err == nil && h.ownedByAnother(name, wt) {

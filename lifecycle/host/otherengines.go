@@ -45,16 +45,35 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		h.Warn(err)
 	}
-	err = fmt.Errorf("cannot connect to the engine %s", e) // the cause was reported
-	at := Backend{Kind: config.DriverContainer, Driver: unusable{e, err}, Engine: e, Unusable: err}
+	return h.unreachable(e, records)
+}
+
+// unreachable returns the recorded sandboxes of an engine that cannot be reached, which was reported.
+func (h Host) unreachable(e Engine, records map[string]EngineRecord) (found []Located) {
 	for name, r := range records {
 		if r.Engine.Same(e) {
-			sb := r.sandbox(name, err.Error())
-			sb.ID = container.KnownID(h.StateDir, name)
-			found = append(found, Located{sb, at})
+			found = append(found, h.recordedAt(name, r))
 		}
 	}
 	return found
+}
+
+// recordedAt describes a sandbox whose engine cannot be reached.
+func (h Host) recordedAt(name string, r EngineRecord) Located {
+	err := fmt.Errorf("cannot connect to the engine %s", r.Engine)
+	sb := r.sandbox(name, err.Error())
+	sb.ID = container.KnownID(h.StateDir, name)
+	return Located{sb, Backend{Kind: config.DriverContainer, Driver: unusable{r.Engine, err}, Engine: r.Engine, Unusable: err}}
+}
+
+// Recorded describes the sandbox of that name from its record, for when its engine cannot be reached. Without a
+// container, it has the state [lifecycle.NotFound].
+func (h Host) Recorded(name string) Located {
+	r, found := h.EngineRecord(name)
+	if !found || !container.Known(h.StateDir, name) {
+		return Located{Sandbox: lifecycle.Sandbox{Name: name, State: lifecycle.NotFound}}
+	}
+	return h.recordedAt(name, r)
 }
 
 // withoutDuplicates removes sandboxes that were found under another address of their engine: IDs of

@@ -33,6 +33,8 @@ type Record struct {
 	// output then; empty for none.
 	Detached bool   `json:"detached,omitempty"`
 	Log      string `json:"log,omitempty"`
+	// Token marks the loop's requests in its session.
+	Token string `json:"token,omitempty"`
 	// Stopped says that the user has stopped the sandbox.
 	Stopped bool `json:"stopped,omitempty"`
 
@@ -107,9 +109,9 @@ func (n *HeldRecord) Done(err error) {
 	_ = n.Lock.Close()
 }
 
-// ReportOrphans reports commands without a client that still run in the sandbox. Without
-// a record of one, the sandbox is not asked.
-func (h Host) ReportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) {
+// ReportOrphans reports commands without a client that still run in the sandbox, and returns them.
+// Without a record of one, the sandbox is not asked.
+func (h Host) ReportOrphans(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox) (left []Record) {
 	all, err := h.RecordsFor(sb.Name)
 	orphans := slices.DeleteFunc(all, func(n Record) bool { return n.Live })
 	var running []lifecycle.Dispatch
@@ -120,15 +122,17 @@ func (h Host) ReportOrphans(ctx context.Context, driver lifecycle.Driver, sb lif
 		if ctx.Err() == nil {
 			h.Report(fmt.Sprintf("Warning: unknown whether an earlier command is still running in %s: %v", sb.Name, err))
 		}
-		return
+		return nil
 	}
 	for _, n := range orphans {
 		if slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == n.ID }) {
 			h.reportRunning(n, "Warning: %q is still running")
+			left = append(left, n)
 		} else {
 			_ = os.Remove(filepath.Join(h.RecordDir(sb.Name), n.ID))
 		}
 	}
+	return left
 }
 
 // ReportBackgroundLoops reports background loops in the sandboxes of a worktree.

@@ -12,6 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
@@ -25,12 +26,12 @@ type Located struct {
 // clients on these engines are listed, too. With
 // an error, some may be missing. A driver that is not installed has none.
 func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]Located, error) {
-	listers := []func(context.Context) ([]Located, error){
-		func(ctx context.Context) ([]Located, error) { return h.containers(ctx, connected) },
-	}
 	records, err := h.EngineRecords()
 	if err != nil {
 		return nil, err
+	}
+	listers := []func(context.Context) ([]Located, error){
+		func(ctx context.Context) ([]Located, error) { return h.containers(ctx, connected, records) },
 	}
 	for _, e := range h.otherEngines(records) {
 		listers = append(listers, func(ctx context.Context) ([]Located, error) { return h.recorded(ctx, e, records), nil })
@@ -49,19 +50,23 @@ func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]L
 			errs[i] = nil
 		}
 	}
-	all := withoutDuplicates(slices.Concat(found...))
-	if len(all) > 0 && !h.usesSelected(records) {
+	if !h.usesSelected(records) {
 		errs[0] = nil
 	}
-	return all, errors.Join(errs...)
+	return withoutDuplicates(slices.Concat(found...)), errors.Join(errs...)
 }
 
-func (h Host) containers(ctx context.Context, connected func() (API, error)) ([]Located, error) {
+// containers lists the sandboxes of the selected engine. If it does not answer, these are the recorded ones.
+func (h Host) containers(ctx context.Context, connected func() (API, error), records map[string]EngineRecord) ([]Located, error) {
 	api, err := connected()
 	if err != nil {
-		return nil, fmt.Errorf("the driver %s: %w", config.DriverContainer, err)
+		return h.unreachable(h.Selected, records), fmt.Errorf("the driver %s: %w", config.DriverContainer, err)
 	}
-	return list(ctx, h.onEngine(api, h.Selected))
+	found, err := list(ctx, h.onEngine(api, h.Selected))
+	if engine.ConnectionLost(err) {
+		found = h.unreachable(h.Selected, records)
+	}
+	return found, err
 }
 
 // microVMs lists the sandboxes of a program. An empty list may mean that it has lost its engine:

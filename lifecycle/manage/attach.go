@@ -33,7 +33,7 @@ func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	stop := contact(ctx, h, name, true)
+	stop := contact(ctx, h, wt, name)
 	code, err := attachTo(ctx, h, wt, name)
 	stop(err == nil || errors.Is(err, run.ErrUnknownEnd))
 	if err != nil {
@@ -47,7 +47,7 @@ func attachTo(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string
 	if err != nil {
 		return 0, err
 	}
-	f := newFollower(h, name, wt.Root, n.ID)
+	f := newFollower(h, name, n.ID)
 	output, err := outputOf(ctx, f, n)
 	if err != nil {
 		return 0, err
@@ -76,7 +76,7 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 		}
 		running := n.Live
 		if !running {
-			if running, err = newFollower(h, name, wt.Root, n.ID).check(ctx); err != nil {
+			if running, err = newFollower(h, name, n.ID).check(ctx); err != nil {
 				return host.Record{}, err
 			}
 		}
@@ -94,7 +94,7 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 	if e, err := host.Ended(h.StateDir, name); err == nil {
 		return host.Record{}, hint.Wrap(fmt.Errorf("%s: %s", none, e), "see its output with %q", "docker ralph logs")
 	}
-	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch })
+	log, err := runlog.Find(h.LogsDir(name), runlog.Any)
 	if err == nil {
 		defer log.Close()
 		if !log.Loop.Ended.IsZero() {
@@ -110,8 +110,7 @@ type output interface {
 	Close()
 }
 
-// outputOf opens the output of a loop: the log of a detached one, or else the log in the
-// worktree, for which it waits.
+// outputOf opens the output of a loop: what a detached one has printed, or else its log, for which it waits.
 func outputOf(ctx context.Context, f *follower, n host.Record) (output, error) {
 	if n.Log != "" && n.Live {
 		return run.OpenRolling(n.Log, run.AttachBefore)
@@ -137,7 +136,7 @@ func outputOf(ctx context.Context, f *follower, n host.Record) (output, error) {
 	return o, nil
 }
 
-// loopOutput is the log of a loop in the worktree.
+// loopOutput is the log of a loop.
 type loopOutput struct {
 	log    *runlog.Reader
 	at     runlog.Cursor
@@ -177,6 +176,9 @@ func attach(ctx context.Context, h host.Host, f *follower, n host.Record, from o
 			if errors.Is(key, lifecycle.ErrDetached) {
 				restore()
 				h.Report(fmt.Sprintf("\nDetached: %s continues in the sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
+				if !n.Live {
+					run.LeaveLoop(ctx, h, f.sandbox)
+				}
 				return lifecycle.ErrDetached
 			}
 			forward(os.Interrupt)

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
-
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -272,7 +270,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return removeOther(ctx, h, l, discard)
 	}
 	if l.Backend.Unusable != nil {
-		return forgetSandbox(ctx, h, l, discard)
+		return forgetSandbox(h, l, discard)
 	}
 	if err := checkIdle(ctx, l); err != nil {
 		return err
@@ -289,7 +287,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 			return hint.Wrap(err, "%s", commits.DiscardHint(l.Sandbox.Name))
 		}
 		h.Report(fmt.Sprintf("Warning: discarded unfetched commits of the sandbox %s: %v", l.Sandbox.Name, err))
-		commits.ReopenUnmerged(ctx, h, l.Backend.Driver, l.Sandbox)
+		commits.ReopenUnmerged(ctx, h, l.Sandbox)
 		if err := commits.ReleaseClone(ctx, h, l); err != nil {
 			h.Warn(err)
 		}
@@ -317,22 +315,17 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 // removeDiscarded removes what a sandbox leaves behind if its commits are discarded.
 func removeDiscarded(ctx context.Context, h host.Host, l host.Located) error {
 	if l.Backend.Kind == config.DriverContainer && l.Sandbox.Private {
-		if err := h.ContainerDriver(l.Backend.API).RemoveGit(ctx, l.Sandbox.Name); err != nil {
-			return err
-		}
+		return h.ContainerDriver(l.Backend.API).RemoveGit(ctx, l.Sandbox.Name)
 	}
-	return backlogs.Backlog{Host: h, Sandbox: l.Sandbox.Name}.Reclaim(ctx)
+	return nil
 }
 
 // forgetSandbox forgets a sandbox on an engine that cannot be reached, if its commits may be lost.
-func forgetSandbox(ctx context.Context, h host.Host, l host.Located, discard bool) error {
+func forgetSandbox(h host.Host, l host.Located, discard bool) error {
 	name := l.Sandbox.Name
 	if !discard {
 		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unusable),
 			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+name)
-	}
-	if err := (backlogs.Backlog{Host: h, Sandbox: name}).Reclaim(ctx); err != nil {
-		return err
 	}
 	if err := h.ForgetSandbox(l.Sandbox); err != nil {
 		return err

@@ -92,10 +92,11 @@ func TestRemoveSandboxOfAnotherClient(t *testing.T) {
 // The log in the directory of that name is of this machine.
 func TestDescribeReadsNothingOfAnotherClient(t *testing.T) {
 	top := t.TempDir()
-	_, err := runlog.Create(top, runlog.Loop{Mode: "build", Started: time.Now()})
-	assert.NilError(t, err)
 	var stderr bytes.Buffer
-	s := describe(t.Context(), host.Host{StateDir: t.TempDir(), Stderr: &stderr}, ofAnotherClient(top, nil), true)
+	h, l := host.Host{StateDir: t.TempDir(), Stderr: &stderr}, ofAnotherClient(top, nil)
+	_, err := runlog.Create(h.LogsOf(l.Sandbox), runlog.Loop{Mode: "build", Started: time.Now()})
+	assert.NilError(t, err)
+	s := describe(t.Context(), h, l, true)
 	assert.Equal(t, s.OtherClient, "una@laptop")
 	assert.Equal(t, s.State, "running")
 	assert.Equal(t, s.Activity, Unknown)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -122,7 +121,7 @@ func (c *cleanup) removeVolumesOn(ctx context.Context, on repositoryVolumes, kep
 		} else if err = d.RemoveGit(ctx, v.Sandbox); err == nil {
 			wt := c.home.Worktree
 			sb := lifecycle.Sandbox{Name: v.Sandbox, Root: wt.Root, MainRoot: wt.MainRoot, Scope: wt.Scope}
-			err = errors.Join(backlogs.Backlog{Host: h, Sandbox: v.Sandbox}.Reclaim(ctx), h.ForgetEngine(v.Sandbox), commits.ForgetRefs(ctx, h, sb))
+			err = errors.Join(h.ForgetEngine(v.Sandbox), commits.ForgetRefs(ctx, h, sb))
 		}
 		if err != nil {
 			errs = append(errs, err)

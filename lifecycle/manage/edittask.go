@@ -1,18 +1,14 @@
 package manage
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -28,72 +24,58 @@ type taskText struct {
 	Description string   `toml:"description,multiline"`
 }
 
-// EditTask lets the user edit a task of the current scope, and writes it back unless it has
-// changed meanwhile.
-func EditTask(ctx context.Context, h host.Host, opts run.Options, id string) (code int, err error) {
-	out, code, err := run.TaskOutput(ctx, h, opts, nil, "show", id, "--format", "json")
-	if err != nil || code != 0 {
-		return code, err
+// EditTask lets the user edit a task, and writes it back unless it has changed meanwhile.
+func (b *Backlog) EditTask(ctx context.Context, id string) error {
+	t, err := b.store.Show(ctx, id)
+	if err != nil {
+		return err
 	}
-	var before taskjson.Task
-	if err := json.Unmarshal(out, &before); err != nil {
-		return 0, fmt.Errorf("reading task %s: %w", id, err)
-	}
+	before := fieldsOf(t)
 	text, err := encodeTask(before)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	edited, err := h.Edit(ctx, "task.toml", text)
+	edited, err := b.host.Edit(ctx, "task.toml", text)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if edited.Text == text {
-		h.Report("Edit cancelled, no changes made")
-		return 0, edited.Discard()
+		b.host.Report("Edit cancelled, no changes made")
+		return edited.Discard()
 	}
-	code, err = writeTask(ctx, h, opts, before, edited.Text)
-	switch {
-	case err != nil:
-		return code, edited.Keep(err)
-	case code != 0:
-		return code, edited.Keep(fmt.Errorf("task %s is unchanged", id))
-	}
-	return 0, edited.Discard()
-}
-
-func writeTask(ctx context.Context, h host.Host, opts run.Options, before taskjson.Task, text string) (int, error) {
-	after, err := decodeTask(before, text)
-	if err != nil {
-		return 0, err
-	}
-	edit, err := json.Marshal(taskjson.Edit{Before: before, After: after})
-	if err != nil {
-		return 0, fmt.Errorf("encoding task %s: %w", before.ID, err)
-	}
-	out, code, err := run.TaskOutput(ctx, h, opts, bytes.NewReader(edit), "_rewrite")
+	after, err := decodeTask(before, edited.Text)
 	if err == nil {
-		_, err = h.Stdout.Write(out)
+		err = b.store.Rewrite(ctx, before, after)
 	}
-	return code, err
+	if err != nil {
+		return edited.Keep(err)
+	}
+	if _, err := fmt.Fprintf(termsafe.NewWriter(b.host.Stdout), "updated %s\n", id); err != nil {
+		return err
+	}
+	return edited.Discard()
 }
 
-func encodeTask(t taskjson.Task) (string, error) {
-	text := taskText{
-		Title: t.Title, Priority: t.Priority, Category: t.Category, Spec: t.Spec, Ref: t.Ref,
-		Deps: []string{}, Steps: append([]string{}, t.Steps...), Description: t.Description,
+func fieldsOf(t backlog.Task) backlog.NewTask {
+	return backlog.NewTask{
+		Slug: t.Slug, Title: t.Title, Description: t.Description, Category: t.Category, Priority: t.Priority,
+		SpecRef: t.SpecRef, Ref: t.Ref, Steps: t.Steps, Deps: t.Deps,
 	}
-	for _, d := range t.Deps {
-		text.Deps = append(text.Deps, d.ID)
-	}
-	content, err := toml.Marshal(text)
+}
+
+func encodeTask(t backlog.NewTask) (string, error) {
+	content, err := toml.Marshal(taskText{
+		Title: t.Title, Priority: t.Priority, Category: t.Category, Spec: t.SpecRef, Ref: t.Ref,
+		Deps: append([]string{}, t.Deps...), Steps: append([]string{}, t.Steps...), Description: t.Description,
+	})
 	if err != nil {
-		return "", fmt.Errorf("encoding task %s: %w", t.ID, err)
+		return "", fmt.Errorf("encoding task %s: %w", t.Slug, err)
 	}
-	return "# Task " + termsafe.Line(t.ID) + "\n" + string(content), nil
+	return "# Task " + termsafe.Line(t.Slug) + "\n" + string(content), nil
 }
 
 // decodeTask returns the task with its edited fields.
-func decodeTask(t taskjson.Task, text string) (taskjson.Task, error) {
+func decodeTask(t backlog.NewTask, text string) (backlog.NewTask, error) {
 	var edited taskText
 	d := toml.NewDecoder(strings.NewReader(text)).DisallowUnknownFields()
 	if err := d.Decode(&edited); err != nil {
@@ -109,10 +91,7 @@ func decodeTask(t taskjson.Task, text string) (taskjson.Task, error) {
 	case edited.Priority < 0:
 		return t, errors.New("the priority of the edited task is negative")
 	}
-	t.Title, t.Priority, t.Category, t.Spec, t.Ref = edited.Title, edited.Priority, edited.Category, edited.Spec, edited.Ref
-	t.Steps, t.Description, t.Deps = edited.Steps, edited.Description, nil
-	for _, id := range edited.Deps {
-		t.Deps = append(t.Deps, taskjson.Dep{ID: id})
-	}
+	t.Title, t.Priority, t.Category, t.SpecRef, t.Ref = edited.Title, edited.Priority, edited.Category, edited.Spec, edited.Ref
+	t.Steps, t.Description, t.Deps = edited.Steps, edited.Description, edited.Deps
 	return t, nil
 }

@@ -6,13 +6,13 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 )
 
 func TestTasksAreEditedAsText(t *testing.T) {
-	task := taskjson.Task{
-		ID: "auth/02", Title: `It's "new"`, Status: "open", Priority: 1, Category: "feat", Spec: "auth.md",
-		Description: "One\n\"\"\"two\"\"\"\n\ttab \x1b[2J \\", Steps: []string{"route", "a\nb"}, Deps: []taskjson.Dep{{ID: "auth/01"}},
+	task := backlog.NewTask{
+		Slug: "auth/02", Title: `It's "new"`, Priority: 1, Category: "feat", SpecRef: "auth.md",
+		Description: "One\n\"\"\"two\"\"\"\n\ttab \x1b[2J \\", Steps: []string{"route", "a\nb"}, Deps: []string{"auth/01"},
 	}
 	text, err := encodeTask(task)
 	assert.NilError(t, err)
@@ -24,7 +24,7 @@ func TestTasksAreEditedAsText(t *testing.T) {
 
 	edited, err := decodeTask(task, "title = 'New'\npriority = 0\nsteps = ['x']\n")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, edited, taskjson.Task{ID: "auth/02", Title: "New", Status: "open", Steps: []string{"x"}})
+	assert.DeepEqual(t, edited, backlog.NewTask{Slug: "auth/02", Title: "New", Steps: []string{"x"}})
 	for text, want := range map[string]string{
 		"title = ''":                     "the edited task has no title",
 		"title = 'x'\npriority = -1":     "the priority of the edited task is negative",

@@ -23,7 +23,7 @@ type follower struct {
 	host    host.Host
 	own     string // name of the scope's sandbox
 	sandbox string // of the loop: the same, or an ephemeral one
-	top     string // of the worktree
+	logs    string // directory of the scope's
 	id      string
 
 	driver  lifecycle.Driver // nil before the first check
@@ -35,8 +35,8 @@ type follower struct {
 
 // newFollower returns the follower of a loop in the sandbox of that name, or in an ephemeral one
 // of its scope.
-func newFollower(h host.Host, name, top, id string) *follower {
-	f := &follower{host: h, own: name, sandbox: name, top: top, id: id}
+func newFollower(h host.Host, name, id string) *follower {
+	f := &follower{host: h, own: name, sandbox: name, logs: h.LogsDir(name), id: id}
 	if all, err := h.RecordsOf(name); err == nil {
 		for _, n := range all {
 			if n.ID == id {
@@ -62,14 +62,14 @@ func liveLoop(h host.Host, wt gitrepo.Worktree, name string) (latest host.Record
 	return latest
 }
 
-// awaitLog opens the log of a loop that has begun, once it is in the worktree. The error is
+// awaitLog opens the log of a loop, once that has opened it. The error is
 // [fs.ErrNotExist] if the loop ends without one.
 func (f *follower) awaitLog(ctx context.Context) (*runlog.Reader, error) {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
 	for {
 		_, ended, _ := f.done(ctx) // before the log is looked for; it is opened even if the exit code is unknown
-		log, err := runlog.Find(f.top, func(l runlog.Loop) bool { return l.Dispatch == f.id })
+		log, err := runlog.Find(f.logs, func(l runlog.Loop) bool { return l.Dispatch == f.id })
 		if ended || !errors.Is(err, fs.ErrNotExist) {
 			return log, err
 		}
@@ -102,15 +102,9 @@ func (f *follower) done(ctx context.Context) (code int, done bool, err error) {
 	if e, err := host.Ended(f.host.StateDir, f.own); err == nil && e.ID == f.id {
 		return e.ExitCode, true, nil
 	}
-	code, err = run.CodeOf(f.top, f.id)
+	code, err = run.CodeOf(f.logs, f.id)
 	if err != nil && f.runs(ctx) {
 		return 0, false, nil // another client started it
-	}
-	if err != nil && f.driver != nil {
-		if code, err = run.EndOf(ctx, f.host, f.driver, f.sb, f.id); err != nil && !errors.Is(err, run.ErrUnknownEnd) {
-			f.checked = time.Time{} // the connection was lost
-			return 0, false, nil    //nolint:nilerr // it is tried again
-		}
 	}
 	return code, true, err
 }
@@ -121,13 +115,23 @@ func (f *follower) accompanied() bool {
 	return f.id != "" && ok && r.Live
 }
 
+// leaving reports whether the loop, whose command on this machine has died, is known to be still in its sandbox.
+func (f *follower) leaving(ctx context.Context) bool {
+	n, ok := host.ReadRecord(filepath.Join(f.host.RecordDir(f.sandbox), f.id))
+	if f.id == "" || !ok || n.Live {
+		return false
+	}
+	running, err := f.check(ctx)
+	return err == nil && running
+}
+
 // endFor returns the exit code of the latest loop of a worktree, whose log says code. It is an
 // error if its commits are not on the user's branch.
 func endFor(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, code int) (int, error) {
 	if code != 0 {
 		return code, nil
 	}
-	log, err := runlog.Find(wt.Root, func(l runlog.Loop) bool { return l.Repo == wt.Scope.Repo && l.Branch == wt.Scope.Branch })
+	log, err := runlog.Find(h.LogsDir(name), runlog.Any)
 	if err != nil {
 		return code, nil //nolint:nilerr // pruned
 	}
@@ -169,6 +173,15 @@ func (f *follower) check(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	return run.Runs(ctx, f.driver, f.sb, f.id)
+}
+
+// serve answers the requests of a loop whose process on this machine has died, and calls fetch for its events,
+// until stop is called.
+func (f *follower) serve(ctx context.Context, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
+	if running, err := f.check(ctx); err != nil || !running {
+		return func() {}, err
+	}
+	return run.ServeLeft(ctx, f.host, f.driver, f.sb, wt, n, fetch)
 }
 
 // follow prints the output of a loop until that has ended, and returns its exit code.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -27,10 +25,9 @@ func TestKeysWhileAttached(t *testing.T) {
 func TestFollower(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1"}
-	top := t.TempDir()
 	d := &dispatching{ids: []string{"orphan"}}
 	newFollower := func(id string) *follower {
-		f := newFollower(h, sb.Name, top, id)
+		f := newFollower(h, sb.Name, id)
 		f.driver, f.sb = d, sb
 		return f
 	}
@@ -56,27 +53,28 @@ func TestFollower(t *testing.T) {
 	assert.Equal(t, code, 7)
 }
 
-// A loop in a clone has not ended before its log is complete.
-func TestFollowerWaitsForTheLogOfAClone(t *testing.T) {
+// A loop that this command serves has written its end, and waits for the answer.
+func TestLeftLoopIsFollowedUntilItsProcessEnds(t *testing.T) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1", Root: t.TempDir(), Clone: true}
-	log, err := runlog.Create(sb.Root, runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
+	sb := lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, ID: "1"}
+	loopLog(t, h.LogsDir(sb.Name), "orphan", "hello\n", 3)
+	log, err := runlog.Find(h.LogsDir(sb.Name), runlog.Any)
 	assert.NilError(t, err)
-	f := newFollower(h, sb.Name, sb.Root, "x")
-	f.driver, f.sb = &dispatching{}, sb
-	_, done, err := f.done(t.Context())
+	defer log.Close()
+	orphan, err := h.NewRecord(host.Record{ID: "orphan", Command: []string{"ralph", "build"}, Sandbox: sb.Name})
 	assert.NilError(t, err)
-	assert.Assert(t, !done)
-	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "complete", ExitCode: 3}))
-	code, done, err := f.done(t.Context())
+	orphan.Done(errors.New("killed"))
+	d := &dispatching{ids: []string{"orphan"}}
+	f := newFollower(h, sb.Name, "orphan")
+	f.driver, f.sb = d, sb
+	_, done, err := loopDone(t.Context(), log, f)
 	assert.NilError(t, err)
-	assert.Assert(t, done)
+	assert.Check(t, !done)
+	d.ids = nil
+	code, done, err := loopDone(t.Context(), log, f)
+	assert.NilError(t, err)
+	assert.Check(t, done)
 	assert.Equal(t, code, 3)
-}
-
-// Exec loses its connection.
-func (d *dispatching) Exec(context.Context, lifecycle.Sandbox, lifecycle.Process) (int, error) {
-	return 0, io.ErrUnexpectedEOF
 }
 
 // dispatching is a driver whose sandboxes run what it is told.

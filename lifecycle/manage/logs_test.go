@@ -2,7 +2,6 @@ package manage
 
 import (
 	"bytes"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,11 +18,9 @@ import (
 )
 
 // loopLog writes the log of a loop that has ended.
-func loopLog(t *testing.T, wt gitrepo.Worktree, dispatch, output string, code int) {
+func loopLog(t *testing.T, logs, dispatch, output string, code int) {
 	t.Helper()
-	log, err := runlog.Create(wt.Root, runlog.Loop{
-		Mode: "build", Repo: wt.Scope.Repo, Branch: wt.Scope.Branch, Dispatch: dispatch, Started: time.Now(),
-	})
+	log, err := runlog.Create(logs, runlog.Loop{Mode: "build", Dispatch: dispatch, Started: time.Now()})
 	assert.NilError(t, err)
 	_, err = log.Output(0).Write([]byte(output))
 	assert.NilError(t, err)
@@ -39,7 +36,7 @@ func TestLogOfARunningLoopIsAwaited(t *testing.T) {
 	begin := func(t *testing.T) (host.Host, gitrepo.Worktree, *host.HeldRecord) {
 		h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
 		wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "r", Branch: "main"}}
-		loopLog(t, wt, "earlier", "from before\n", 0)
+		loopLog(t, h.LogsDir("ralph-a"), "earlier", "from before\n", 0)
 		record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Scope: wt.Scope, Root: wt.Root, Sandbox: "ralph-a"})
 		assert.NilError(t, err)
 		return h, wt, record
@@ -50,12 +47,13 @@ func TestLogOfARunningLoopIsAwaited(t *testing.T) {
 			var out bytes.Buffer
 			ended := make(chan result, 1)
 			go func() {
-				code, err := LogOptions{Follow: true}.show(t.Context(), h, wt, "ralph-a", &out)
+				reading := logReading{out: &out, kind: runlog.Rendered}
+				code, err := LoopLog{Follow: true}.show(t.Context(), h, wt, "ralph-a", reading.show)
 				ended <- result{code, err}
 			}()
 			synctest.Wait()
 			assert.Equal(t, len(ended), 0, out.String())
-			loopLog(t, wt, "x", "hello\n", 3)
+			loopLog(t, h.LogsDir("ralph-a"), "x", "hello\n", 3)
 			record.Done(nil)
 			assert.Equal(t, <-ended, result{3, nil})
 			assert.Equal(t, out.String(), "hello\n")
@@ -71,12 +69,12 @@ func TestLogOfARunningLoopIsAwaited(t *testing.T) {
 			var from output
 			go func() {
 				var err error
-				from, err = outputOf(t.Context(), newFollower(h, "ralph-a", wt.Root, n.ID), n)
+				from, err = outputOf(t.Context(), newFollower(h, "ralph-a", n.ID), n)
 				opened <- err
 			}()
 			synctest.Wait()
 			assert.Equal(t, len(opened), 0)
-			loopLog(t, wt, "x", "hello\n", 0)
+			loopLog(t, h.LogsDir("ralph-a"), "x", "hello\n", 0)
 			assert.NilError(t, <-opened)
 			defer from.Close()
 			record.Done(nil)
@@ -90,7 +88,7 @@ func TestLogOfARunningLoopIsAwaited(t *testing.T) {
 			h, wt, record := begin(t)
 			ended := make(chan error, 1)
 			go func() {
-				_, err := LogOptions{Follow: true}.show(t.Context(), h, wt, "ralph-a", &bytes.Buffer{})
+				_, err := LoopLog{Follow: true}.show(t.Context(), h, wt, "ralph-a", nil)
 				ended <- err
 			}()
 			synctest.Wait()
@@ -101,32 +99,6 @@ func TestLogOfARunningLoopIsAwaited(t *testing.T) {
 	})
 }
 
-// Without a running loop, the engine has nothing to add to the log of a loop that has ended.
-func TestCompleteLogs(t *testing.T) {
-	h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "r", Branch: "main"}}
-	complete := func(opts LogOptions) bool { return opts.complete(h, wt, "ralph-a") }
-	assert.Check(t, !complete(LogOptions{}), "no log")
-	loopLog(t, wt, "earlier", "from before\n", 0)
-	assert.Check(t, complete(LogOptions{}))
-	assert.Check(t, !complete(LogOptions{Follow: true}))
-
-	record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"bash"}, Scope: wt.Scope, Root: wt.Root, Sandbox: "ralph-a"})
-	assert.NilError(t, err)
-	assert.Check(t, !complete(LogOptions{}), "a shell can have run a loop")
-	log, err := runlog.Find(wt.Root, runlog.Any)
-	assert.NilError(t, err)
-	defer log.Close()
-	assert.Check(t, complete(LogOptions{Loop: log.Loop.ID}))
-	record.Done(nil)
-
-	_, err = runlog.Create(wt.Root, runlog.Loop{Mode: "build", Repo: "r", Branch: "main", Started: time.Now().Add(time.Hour)})
-	assert.NilError(t, err)
-	assert.Check(t, !complete(LogOptions{}), "still running")
-	_, err = LogOptions{}.open(t.Context(), h, gitrepo.Worktree{Root: t.TempDir()}, "ralph-a")
-	assert.ErrorIs(t, err, fs.ErrNotExist)
-}
-
 // A rebase detaches HEAD. The loop that the user asks for is that of the branch with a sandbox.
 func TestLogsOnADetachedHead(t *testing.T) {
 	h, _ := treeHost(t)
@@ -134,7 +106,9 @@ func TestLogsOnADetachedHead(t *testing.T) {
 	h.Stdout = &out
 	wt, err := gitrepo.Detect(t.Context(), h.Dir, h.Getenv)
 	assert.NilError(t, err)
-	loopLog(t, wt, "x", "hello\n", 0)
+	name, err := h.SandboxName(wt)
+	assert.NilError(t, err)
+	loopLog(t, h.LogsDir(name), "x", "hello\n", 0)
 	gitTree(t, h.Dir, "checkout", "-q", "--detach")
 	_, err = Logs(t.Context(), h, LogOptions{})
 	assert.ErrorIs(t, err, gitrepo.ErrDetached)
@@ -173,4 +147,11 @@ func TestRenamedBranchNamesItsClone(t *testing.T) {
 	stderr.Reset()
 	reportRenamed(h, wt)
 	assert.Equal(t, stderr.String(), "")
+}
+
+// Bytes that are no UTF-8 are control characters to some terminals.
+func TestPrintedEventsAreSafe(t *testing.T) {
+	var out bytes.Buffer
+	assert.NilError(t, printEvents(&out, []byte("{\"a\":\"\x9b31m\u009bx\"}\nno JSON \x1b\n{}\n")))
+	assert.Equal(t, out.String(), "{\"a\":\"\ufffd31m\\u009bx\"}\n{}\n")
 }

@@ -3,12 +3,11 @@ package manage
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -62,28 +61,27 @@ func (s *Spent) add(it runlog.Iteration) {
 	s.Estimated = s.Estimated || it.CostEstimated
 }
 
-// Loops lists the loops of the worktrees of this repository, or, with all, of all sandboxes on
-// this machine as well, newest first. The logs are written by agents: names are safe for a
-// terminal, and numbers are not to be trusted.
+// Loops lists the loops of all branches of this repository, or, with all, of all repositories on this machine, newest
+// first. Their logs are from sandboxes: names are safe for a terminal, and numbers are not to be trusted.
 func Loops(ctx context.Context, h host.Host, all bool) ([]LoopRecord, error) {
-	places, err := loopPlaces(ctx, h, all)
+	found, err := loopScopes(ctx, h, all)
 	if err != nil {
 		return nil, err
 	}
 	var list []LoopRecord
-	for _, wt := range places {
-		for _, log := range runlog.History(wt.Root) {
-			list = append(list, newLoopRecord(wt, log))
+	for _, s := range found {
+		for _, log := range runlog.History(h.LogsDir(s.name)) {
+			list = append(list, newLoopRecord(s.owner, log))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b LoopRecord) int { return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(b.ID, a.ID)) })
 	return list, nil
 }
 
-func newLoopRecord(wt gitrepo.Worktree, log runlog.Past) LoopRecord {
+func newLoopRecord(of host.Owner, log runlog.Past) LoopRecord {
 	r := LoopRecord{
-		ID: termsafe.Line(log.ID), Command: termsafe.Line(log.Mode), Agent: termsafe.Line(log.Agent), Worktree: wt.Root, Started: log.Started,
-		Repo: termsafe.Line(cmp.Or(log.Repo, wt.Scope.Repo)), Branch: termsafe.Line(cmp.Or(log.Branch, wt.Scope.Branch)),
+		ID: termsafe.Line(log.ID), Command: termsafe.Line(log.Mode), Agent: termsafe.Line(log.Agent), Worktree: of.Root, Started: log.Started,
+		Repo: termsafe.Line(cmp.Or(log.Repo, of.Scope.Repo)), Branch: termsafe.Line(cmp.Or(log.Branch, of.Scope.Branch)),
 		Stop: termsafe.Line(log.Stop), Ended: known(log.Ended), runs: log.Runs,
 	}
 	if r.Ended != nil {
@@ -98,8 +96,14 @@ func newLoopRecord(wt gitrepo.Worktree, log runlog.Past) LoopRecord {
 	return r
 }
 
-// loopPlaces lists the worktrees of this repository, or with all those of all sandboxes, too.
-func loopPlaces(ctx context.Context, h host.Host, all bool) ([]gitrepo.Worktree, error) {
+// loopScope is a scope that can have logs of loops.
+type loopScope struct {
+	name  string // of its sandbox
+	owner host.Owner
+}
+
+// loopScopes lists the scopes of this repository, or with all those of all repositories, by name.
+func loopScopes(ctx context.Context, h host.Host, all bool) ([]loopScope, error) {
 	at, err := h.Here(ctx)
 	switch {
 	case err != nil && !all:
@@ -107,40 +111,18 @@ func loopPlaces(ctx context.Context, h host.Host, all bool) ([]gitrepo.Worktree,
 	case !at.Inside && !all:
 		return nil, hint.Wrap(gitrepo.ErrNotRepository, "list those of all sandboxes with --all")
 	}
-	var places []gitrepo.Worktree
-	add := func(wt gitrepo.Worktree) {
-		if !slices.ContainsFunc(places, func(other gitrepo.Worktree) bool { return other.Root == wt.Root }) {
-			places = append(places, wt)
-		}
-	}
-	if at.Inside {
-		add(at.Worktree)
-		repo, err := worktrees.Open(at.Worktree)
-		var trees []worktrees.Tree
-		if err == nil {
-			trees, err = repo.List(ctx)
-		}
-		if err != nil {
-			h.Warn(err)
-		}
-		for _, t := range trees {
-			add(gitrepo.Worktree{Root: t.Path, Scope: gitrepo.Scope{Repo: at.Worktree.Scope.Repo, Branch: t.Branch}})
-		}
-	}
-	if !all {
-		return places, nil
-	}
-	boxes, err := h.Sandboxes(ctx, h.Connect())
+	owners, err := h.Owners()
 	if err != nil {
-		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", err))
+		return nil, err
 	}
-	for _, l := range boxes {
-		if l.Sandbox.OtherClient != "" { // its worktree may be on another machine
-			continue
+	here := host.OwnerOf(at.Worktree)
+	var found []loopScope
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		if o := owners[name]; all || o.Repository == here.Repository || o.Root == here.Root {
+			found = append(found, loopScope{name, o})
 		}
-		add(gitrepo.Worktree{Root: l.Sandbox.Root, Scope: l.Sandbox.Scope})
 	}
-	return places, ctx.Err()
+	return found, nil
 }
 
 // CostRecord is what the loops of a branch have used on a day. Its names in JSON are part of the

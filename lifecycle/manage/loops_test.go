@@ -7,6 +7,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -16,7 +17,7 @@ func TestCosts(t *testing.T) {
 	zone := time.FixedZone("east", 2*60*60)
 	evening := time.Date(2031, 2, 3, 21, 30, 0, 0, time.UTC) // 23:30
 	usd := func(cost float64) *float64 { return &cost }
-	wt := gitrepo.Worktree{Root: "/src/shop", Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}
+	owner := host.Owner{Root: "/src/shop", Scope: gitrepo.Scope{Repo: "acme/shop", Branch: "main"}}
 	night := runlog.Past{
 		Snapshot: runlog.Snapshot{
 			Loop: runlog.Loop{ID: "20310203-213000-build", Mode: "build", Branch: "ma\x1b[2Jin", Started: evening},
@@ -31,7 +32,7 @@ func TestCosts(t *testing.T) {
 		Snapshot: runlog.Snapshot{Loop: runlog.Loop{ID: "x", Mode: "build", Repo: "acme/shop", Branch: "other", Started: evening, Ended: evening.Add(time.Hour), Stop: "stall", ExitCode: 7}},
 		Runs:     []runlog.Iteration{{N: 1, Started: evening, CostUSD: usd(-5)}, {N: 2, Started: evening}},
 	}
-	loops := []LoopRecord{newLoopRecord(wt, night), newLoopRecord(wt, other)}
+	loops := []LoopRecord{newLoopRecord(owner, night), newLoopRecord(owner, other)}
 	assert.Equal(t, loops[0].Branch, "main")
 	assert.Assert(t, loops[0].Ended == nil && loops[0].ExitCode == nil)
 	assert.DeepEqual(t, loops[0].Spent, Spent{Runs: 3, Done: 2, Commits: 2, Seconds: 90, Tokens: 16, CostUSD: 3.25, Estimated: true})

@@ -16,18 +16,10 @@ type LoopTarget struct {
 	Worktree *host.Worktree // nil for the current one
 }
 
-// find returns the worktree and the name of its sandbox.
+// find returns the worktree and the name of its scope's sandbox.
 func (t LoopTarget) find(ctx context.Context, h host.Host) (wt gitrepo.Worktree, sandbox string, err error) {
 	if t.Sandbox != "" {
-		found, err := h.Select(ctx, host.Here{}, []string{t.Sandbox})
-		if err != nil {
-			return wt, "", err
-		}
-		sb := found[0].Sandbox
-		if sb.OtherClient != "" {
-			return wt, "", lifecycle.OfOtherClient(sb)
-		}
-		return gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope}, sb.Name, nil
+		return t.findSandbox(ctx, h)
 	}
 	h, exists, err := h.Existing(ctx, t.Worktree)
 	if err != nil {
@@ -41,4 +33,30 @@ func (t LoopTarget) find(ctx context.Context, h host.Host) (wt gitrepo.Worktree,
 	}
 	sandbox, err = h.SandboxName(wt)
 	return wt, sandbox, err
+}
+
+// findSandbox finds the scope of the sandbox, which may have been removed. An engine is needed only for an ephemeral
+// one, whose logs are those of its worktree.
+func (t LoopTarget) findSandbox(ctx context.Context, h host.Host) (wt gitrepo.Worktree, name string, err error) {
+	owners, err := h.Owners()
+	if err != nil {
+		return wt, "", err
+	}
+	if o, found := owners[t.Sandbox]; found {
+		record, _ := h.EngineRecord(t.Sandbox)
+		return gitrepo.Worktree{Root: o.Root, MainRoot: record.MainRoot, Scope: o.Scope}, t.Sandbox, nil
+	}
+	found, err := h.Select(ctx, host.Here{}, []string{t.Sandbox})
+	if err != nil {
+		return wt, "", err
+	}
+	sb := found[0].Sandbox
+	if sb.OtherClient != "" {
+		return wt, "", lifecycle.OfOtherClient(sb)
+	}
+	wt = gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope}
+	if name = sb.Name; sb.Ephemeral {
+		name, err = h.SandboxName(wt)
+	}
+	return wt, name, err
 }

@@ -30,6 +30,7 @@ type SandboxStatus struct {
 	State    string      `json:"state"` // running, stopped, paused, unknown, …
 	Loop     *LoopStatus `json:"loop"`  // nil if no loop of it is known
 	Worktree string      `json:"worktree"`
+	Logs     string      `json:"-"` // directory of its logs
 	// Workspace is "clone", or "live" for a sandbox that has the worktree itself.
 	Workspace string `json:"workspace"`
 	Gone      bool   `json:"worktree_gone"`

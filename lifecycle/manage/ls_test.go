@@ -8,19 +8,21 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
-// A list that is empty because the engine does not answer is an error, whatever other repositories
-// have on other engines.
-func TestListWithoutTheEngineIsNotEmpty(t *testing.T) {
+// Sandboxes whose engine does not answer are listed from their records, with a warning.
+func TestListWithoutTheEngine(t *testing.T) {
 	lost := errors.New("the line is down")
 	big := host.Engine{Context: "big", Host: "ssh://big"}
+	var said bytes.Buffer
 	h := host.Host{
-		Dir: t.TempDir(), StateDir: t.TempDir(), Stderr: &bytes.Buffer{}, LookupEnv: func(string) (string, bool) { return "", false },
+		Dir: t.TempDir(), StateDir: t.TempDir(), Stderr: &said, LookupEnv: func(string) (string, bool) { return "", false },
 		Engine:     func() (host.API, error) { return nil, lost },
 		Selected:   host.Engine{Context: "small", Host: "ssh://small"},
 		SelectedBy: "DOCKER_CONTEXT",
@@ -33,9 +35,12 @@ func TestListWithoutTheEngineIsNotEmpty(t *testing.T) {
 	assert.NilError(t, err, "%s", out)
 	assert.NilError(t, scopes.Section[map[string]string]("container").Write(h.StateDir, "mine", map[string]string{}))
 
-	_, err = Sandboxes(t.Context(), h, ListOptions{})
-	assert.ErrorIs(t, err, lost)
+	mine, err := Sandboxes(t.Context(), h, ListOptions{})
+	assert.NilError(t, err)
+	assert.Equal(t, len(mine), 1)
+	assert.Equal(t, mine[0].State, string(lifecycle.Unknown))
+	assert.Check(t, is.Contains(said.String(), "Warning: some sandboxes may be missing: the driver container: the line is down\n"))
 	all, err := Sandboxes(t.Context(), h, ListOptions{All: true})
 	assert.NilError(t, err)
-	assert.Equal(t, len(all), 1)
+	assert.Equal(t, len(all), 2)
 }

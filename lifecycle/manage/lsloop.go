@@ -32,7 +32,7 @@ type LoopStatus struct {
 	Stop      string     `json:"stop"`            // why it ended, in a word
 	ExitCode  *int       `json:"exit_code"`       // nil while it runs
 	Summary   string     `json:"summary"`         // in one line
-	ID        string     `json:"log,omitempty"`   // its directory below .ralph/logs
+	ID        string     `json:"log,omitempty"`   // its directory of logs
 	Killed    bool       `json:"killed,omitzero"` // it has ended without an exit code
 	Error     string     `json:"error,omitempty"` // why it did not succeed, or will not
 
@@ -77,7 +77,7 @@ func known(t time.Time) *time.Time {
 // loopOf describes the command in a sandbox. Its processes are listed, which is slow, only if
 // there is a run record or an unfinished log whose process on this machine does not run.
 func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, error) {
-	logs := loopsOf(l.Sandbox)
+	logs := loopsOf(h, l.Sandbox)
 	if l.Sandbox.State == lifecycle.Paused && len(logs) > 0 && logs[0].Ended.IsZero() { // its processes cannot be listed
 		return runningLoopOf(ctx, h, l.Sandbox, []lifecycle.Dispatch{{ID: logs[0].Dispatch, Command: []string{wire.Program, logs[0].Mode}, Since: logs[0].Started}}, logs), nil
 	}
@@ -101,12 +101,9 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 	return runningLoopOf(ctx, h, l.Sandbox, running, logs), nil
 }
 
-// loopsOf returns the newest loops of a sandbox from the logs in its worktree: those that have
-// worked, or else the last one.
-func loopsOf(sb lifecycle.Sandbox) []runlog.Snapshot {
-	all := runlog.Recent(sb.Root, math.MaxInt, func(l runlog.Loop) bool {
-		return l.Branch == "" || l.Branch == sb.Scope.Branch
-	})
+// loopsOf returns the newest loops of a sandbox from its logs: those that have worked, or else the last one.
+func loopsOf(h host.Host, sb lifecycle.Sandbox) []runlog.Snapshot {
+	all := runlog.Recent(h.LogsOf(sb), math.MaxInt, runlog.Any)
 	worked := slices.DeleteFunc(slices.Clone(all), func(s runlog.Snapshot) bool { return !s.Worked() })
 	if len(worked) == 0 {
 		return all[:min(len(all), 1)]
@@ -173,8 +170,7 @@ func runningLoop(running []lifecycle.Dispatch, logs []runlog.Snapshot) *LoopStat
 	return status
 }
 
-// lastLoopOf describes the last loop. For a background loop without a log in the worktree, it
-// uses the record of its end.
+// lastLoopOf describes the last loop. For a background loop without a log, it uses the record of its end.
 func lastLoopOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox, logs []runlog.Snapshot) *LoopStatus {
 	if len(logs) > 0 {
 		logs = slices.Clone(logs)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -61,10 +60,10 @@ func (c *commands) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.D
 }
 
 func TestLoopOf(t *testing.T) {
-	top, noon := t.TempDir(), time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
+	noon := time.Date(2031, 2, 3, 12, 0, 0, 0, time.UTC)
 	h := host.Host{StateDir: t.TempDir()}
 	d := &commands{}
-	l := host.Located{Sandbox: lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, Root: top, Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}, Backend: host.Backend{Driver: d}}
+	l := host.Located{Sandbox: lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}, Backend: host.Backend{Driver: d}}
 	ask := func() *LoopStatus {
 		t.Helper()
 		status, err := loopOf(t.Context(), h, l)
@@ -73,7 +72,9 @@ func TestLoopOf(t *testing.T) {
 	}
 	assert.Assert(t, ask() == nil)
 	begin := func(branch, id string, at time.Time) *runlog.Log {
-		log, err := runlog.Create(top, runlog.Loop{Mode: "build", Branch: branch, Dispatch: id, Started: at})
+		sb := l.Sandbox
+		sb.Scope.Branch = branch
+		log, err := runlog.Create(h.LogsOf(sb), runlog.Loop{Mode: "build", Branch: branch, Dispatch: id, Started: at})
 		assert.NilError(t, err)
 		return log
 	}
@@ -82,9 +83,6 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, d.asked, 0, "nothing tells of anything that runs")
 
 	log := begin("main", "x", noon.Add(time.Hour))
-	for i := range run.RecentLoops { // the branch is not hidden by newer loops of another one
-		begin("other", "o", noon.Add(time.Duration(2+i)*time.Hour))
-	}
 	assert.NilError(t, log.SetNow(runlog.Now{N: 2, Tasks: []string{"auth/\x1b[2J"}}))
 	assert.Assert(t, ask().Killed, "it does not run and has no end")
 	assert.Equal(t, d.asked, 1)

@@ -16,16 +16,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // testSandbox is the sandbox of the self-test. It runs commands as usual.
 type testSandbox struct {
 	host.Host
+	wt          gitrepo.Worktree
 	cfg         config.Effective
 	at          run.Choice
 	name        string
@@ -48,7 +51,7 @@ func (m *machine) Sandbox(ctx context.Context, root string, image selftest.Image
 	cfg.Sandbox = m.cfg.Sandbox
 	cfg.Sandbox.Driver, cfg.Sandbox.Image = m.at.Kind, image.Ref
 	cfg.Sandbox.Reuse, cfg.Sandbox.Sign, cfg.Sandbox.GitToken = true, false, config.GitTokenNone
-	s := &testSandbox{Host: m.Host, cfg: cfg, at: m.at}
+	s := &testSandbox{Host: m.Host, wt: wt, cfg: cfg, at: m.at}
 	s.Dir = root
 	s.name, err = wt.Scope.SandboxName()
 	return s, err
@@ -68,6 +71,15 @@ func (s *testSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) 
 		_, _ = out.Write(warnings.Bytes())
 	}
 	return code, err
+}
+
+// CreateTask implements [selftest.Sandbox].
+func (s *testSandbox) CreateTask(ctx context.Context, id, title, step string) error {
+	store, err := backlogs.Open(ctx, s.Host, s.wt)
+	if err != nil {
+		return err
+	}
+	return errors.Join(store.Create(ctx, backlog.NewTask{Slug: id, Title: title, Steps: []string{step}}), store.Close())
 }
 
 // appearTimeout is how long a sandbox may take to appear after its creation was

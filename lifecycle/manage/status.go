@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
@@ -77,11 +78,7 @@ func Status(ctx context.Context, h host.Host, worktree *host.Worktree, fetch boo
 		return SandboxStatus{}, err
 	}
 	if fetch && commits.WasLeft(h, l.Sandbox.Name) {
-		err := syncLogs(ctx, h, l)
-		if err == nil {
-			err = commits.FetchLeft(ctx, h, l)
-		}
-		if err != nil {
+		if err := commits.FetchLeft(ctx, h, l); err != nil {
 			h.Warn(err)
 		}
 	}
@@ -90,18 +87,7 @@ func Status(ctx context.Context, h host.Host, worktree *host.Worktree, fetch boo
 
 // located finds the sandbox of a worktree, nil for the current one, or an ephemeral one of it that is in use.
 func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.Located, err error) {
-	h, found, err := h.Existing(ctx, worktree)
-	if err == nil && !found {
-		err = hint.Wrap(fmt.Errorf("no worktree %q", worktree.Name), "list them with %q", "docker ralph worktree ls")
-	}
-	if err != nil {
-		return l, err
-	}
-	wt, err := h.LoopWorktree(ctx)
-	if err != nil {
-		return l, err
-	}
-	name, err := h.SandboxName(wt)
+	wt, name, err := existingScope(ctx, h, worktree)
 	if err != nil {
 		return l, err
 	}
@@ -115,6 +101,10 @@ func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.
 		}
 	}
 	l, err = h.Locate(ctx, name)
+	if engine.ConnectionLost(err) {
+		h.Warn(err)
+		l, err = h.Recorded(name), nil
+	}
 	if err != nil {
 		return l, err
 	}
@@ -156,16 +146,15 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 		s.Activity = Unknown
 		return s
 	}
-	s.Gone = host.Missing(sb.Root)
-	err := syncLogs(ctx, h, l)
-	var listErr error
-	if s.Loop, listErr = loopOf(ctx, h, l); listErr != nil {
-		err = errors.Join(err, fmt.Errorf("listing the processes of %s: %w", sb.Name, listErr))
+	s.Logs, s.Gone = h.LogsOf(sb), host.Missing(sb.Root)
+	var err error
+	if s.Loop, err = loopOf(ctx, h, l); err != nil {
+		err = fmt.Errorf("listing the processes of %s: %w", sb.Name, err)
 	}
 	if s.Loop != nil && s.Loop.ID != "" {
-		s.addRuns(ctx, sb)
-		err = errors.Join(err, s.addQuestions(ctx, h, l))
+		s.addRuns(ctx, h, sb)
 	}
+	err = errors.Join(err, s.addBacklog(ctx, h, sb))
 	if err != nil && ctx.Err() == nil {
 		h.Warn(err)
 	}
@@ -180,32 +169,24 @@ func workspaceOf(sb lifecycle.Sandbox) string {
 	return config.WorkspaceLive
 }
 
-// syncLogs copies the logs of a running clone to the worktree.
-func syncLogs(ctx context.Context, h host.Host, l host.Located) error {
-	if l.Sandbox.State != lifecycle.Running {
-		return nil
+// addBacklog adds the questions without an answer, and the numbers of tasks.
+func (s *SandboxStatus) addBacklog(ctx context.Context, h host.Host, sb lifecycle.Sandbox) error {
+	store, err := backlogs.ReadOf(ctx, h, sb)
+	if err != nil || store == nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
-	defer cancel()
-	return mirror.Sync(ctx, h, l.Backend.Driver, l.Sandbox)
-}
-
-// addQuestions asks for the questions only if the loop had any: some may have an answer.
-func (s *SandboxStatus) addQuestions(ctx context.Context, h host.Host, l host.Located) error {
-	if s.Loop.Counts == nil || s.Loop.Counts.Question == 0 {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
-	defer cancel()
-	open, err := questionsOf(ctx, h, l)
+	open, err := backlogs.OpenQuestions(ctx, store)
 	s.Questions = append(s.Questions, open...)
-	return err
+	if err == nil && s.Loop != nil {
+		s.Loop.Counts, err = backlogs.Counts(ctx, store)
+	}
+	return errors.Join(err, store.Close())
 }
 
 // addRuns adds what the finished runs of the loop have left: blocked connections, and commits that
 // the repository does not have.
-func (s *SandboxStatus) addRuns(ctx context.Context, sb lifecycle.Sandbox) {
-	log, err := runlog.Find(sb.Root, func(l runlog.Loop) bool { return l.ID == s.Loop.ID })
+func (s *SandboxStatus) addRuns(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
+	log, err := runlog.Find(h.LogsOf(sb), func(l runlog.Loop) bool { return l.ID == s.Loop.ID })
 	if err != nil {
 		return
 	}

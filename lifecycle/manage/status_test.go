@@ -75,7 +75,7 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	assert.Equal(t, starting.Activity, Working)
 	assert.Equal(t, starting.Loop.Command, "build")
 
-	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Branch: "main", Dispatch: "x", Started: at})
+	log, err := runlog.Create(h.LogsOf(l.Sandbox), runlog.Loop{Mode: "build", Branch: "main", Dispatch: "x", Started: at})
 	assert.NilError(t, err)
 	blocked := []denylog.Refusal{{Host: "example.com", Port: 443, Times: 2}}
 	assert.NilError(t, log.Append(runlog.Iteration{N: 1, Commit: fetched, Commits: 1, Refused: blocked}))

@@ -13,8 +13,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
-	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -145,6 +143,7 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 	if err != nil {
 		return err
 	}
+	defer serveLeft(ctx, h, l, running)()
 	if now {
 		terminate(ctx, h, l, running)
 		return halt(ctx, h, l, true)
@@ -180,7 +179,6 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 	var errs []error
 	for _, d := range running {
 		switch name, loop := host.LoopCommand(d.Command); {
-		case mirror.Is(d):
 		case loop:
 			errs = append(errs, finishLoop(ctx, h, l, d, name))
 		case name == "task" || d.Service(): // a loop that has just ended saves its backlog and commits
@@ -203,16 +201,12 @@ func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Di
 		return hint.Wrap(fmt.Errorf("stopping %q in the sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
 	}
 	what := "its run"
-	if status := runningLoop([]lifecycle.Dispatch{d}, loopsOf(l.Sandbox)); len(status.Tasks) > 0 {
+	if status := runningLoop([]lifecycle.Dispatch{d}, loopsOf(h, l.Sandbox)); len(status.Tasks) > 0 {
 		what = strings.Join(status.Tasks, ", ")
 	}
 	h.Report(fmt.Sprintf("Asked %q in %s to stop after %s\nHint: press Ctrl+C to stop waiting; stop the loop at once with --now", name, l.Sandbox.Name, what))
 	if err := waitFor(ctx, l, d.ID); err != nil {
 		return err
-	}
-	// The process has gone before its log is copied from a clone.
-	if _, err := run.EndOf(ctx, h, l.Backend.Driver, l.Sandbox, d.ID); err != nil && !errors.Is(err, run.ErrUnknownEnd) {
-		h.Warn(err)
 	}
 	reportOutcome(ctx, h, l, d, name)
 	return ctx.Err()
@@ -230,7 +224,7 @@ func waitFor(ctx context.Context, l host.Located, id string) error {
 
 // reportOutcome reports how a loop ended, from its log.
 func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) {
-	for _, log := range loopsOf(l.Sandbox) {
+	for _, log := range loopsOf(h, l.Sandbox) {
 		if log.Ended.IsZero() || log.Dispatch != d.ID {
 			continue
 		}

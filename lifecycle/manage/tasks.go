@@ -1,116 +1,148 @@
 package manage
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"slices"
+	"os"
+	"path/filepath"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/task"
+	"github.com/docker-ralph/docker-ralph/wire/leftoverref"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// TaskName is a task for shell completion. Both fields come from the sandbox and
-// are untrusted; Title is safe for a terminal.
+// Backlog is the backlog of a worktree, open for commands of its user.
+type Backlog struct {
+	store    *backlog.Store
+	host     host.Host
+	worktree gitrepo.Worktree
+}
+
+// OpenBacklog opens the backlog of a worktree, nil for the current one. It creates a missing worktree.
+func OpenBacklog(ctx context.Context, h host.Host, w *host.Worktree) (*Backlog, error) {
+	h, err := h.Into(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	wt, err := gitrepo.Detect(ctx, h.Dir, h.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	s, err := backlogs.Open(ctx, h, wt)
+	if err != nil {
+		return nil, err
+	}
+	return &Backlog{s, h, wt}, nil
+}
+
+// Close closes the backlog.
+func (b *Backlog) Close() error { return b.store.Close() }
+
+// Run runs a task command, and returns its exit code.
+func (b *Backlog) Run(ctx context.Context, args []string) (code int, err error) {
+	io := task.IO{
+		Stdin: b.host.Stdin, Stdout: b.host.Stdout, Stderr: b.host.Stderr, Getenv: b.host.Getenv, Hints: true,
+		Store: b.store, Former: backlogs.Former{Host: b.host, Worktree: b.worktree},
+	}
+	switch {
+	case len(args) == 0:
+	case args[0] == "plan-sync":
+		io.Specs, err = b.specs()
+	case args[0] == "show":
+		io.SetAside, err = b.setAside(ctx)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return task.Run(ctx, args, io), nil
+}
+
+// specs lists the specs of the current directory, or else of the worktree.
+func (b *Backlog) specs() ([]string, error) {
+	dir := filepath.Join(b.host.Dir, "specs")
+	if _, err := os.Stat(dir); err != nil {
+		dir = filepath.Join(b.worktree.Root, "specs")
+	}
+	return backlog.SpecFiles(dir)
+}
+
+// setAside returns the refs of changes that runs have set aside, by task and the newest first: branches of a live
+// sandbox, and what was fetched of those of a clone.
+func (b *Backlog) setAside(ctx context.Context) (map[string][]string, error) {
+	name, err := b.host.SandboxName(b.worktree)
+	if err != nil {
+		return nil, err
+	}
+	git, err := gitrepo.NewGit(b.worktree.Root)
+	if err != nil {
+		return nil, err
+	}
+	const heads = "refs/heads/"
+	fetched := "refs/ralph/" + name + "/"
+	out, err := git.Run(ctx, "for-each-ref", "--sort=-committerdate", "--format=%(refname)", leftoverref.Prefix,
+		fetched+strings.TrimPrefix(leftoverref.Prefix, heads))
+	if err != nil {
+		return nil, fmt.Errorf("listing changes that were set aside: %w", err)
+	}
+	refs := map[string][]string{}
+	for ref := range strings.FieldsSeq(out) {
+		branch := ref
+		if rest, ok := strings.CutPrefix(ref, fetched); ok {
+			branch = heads + rest
+		}
+		if id, ok := leftoverref.Task(branch); ok {
+			refs[id] = append(refs[id], ref)
+		}
+	}
+	return refs, nil
+}
+
+// Questions returns the questions without an answer.
+func (b *Backlog) Questions(ctx context.Context) ([]taskjson.OpenQuestion, error) {
+	return backlogs.OpenQuestions(ctx, b.store)
+}
+
+// TaskName is a task for shell completion. Agents write both fields; Title is safe for a terminal.
 type TaskName struct{ ID, Title string }
 
-// TaskQuery selects tasks.
-type TaskQuery struct {
-	// Worktree is whose tasks are listed; nil for the current one.
-	Worktree *host.Worktree
-	// Driver restricts the sandboxes that are asked; empty or "auto" for any.
-	Driver string
-	// Statuses are the statuses of the tasks; without them, all but deleted ones.
-	Statuses []string
-}
-
-// TaskNames returns tasks of the current scope from a running sandbox. It creates
-// and starts none, so without one there are no tasks.
-func TaskNames(ctx context.Context, h host.Host, q TaskQuery) ([]TaskName, error) {
-	h, found, err := h.Existing(ctx, q.Worktree)
-	if err != nil || !found {
-		return nil, err
-	}
-	at, err := h.Here(ctx)
+// TaskNames returns the tasks of a worktree, nil for the current one, that have one of the statuses; without
+// statuses, all but deleted ones.
+func TaskNames(ctx context.Context, h host.Host, w *host.Worktree, statuses []string) (names []TaskName, err error) {
+	wt, name, err := existingScope(ctx, h, w)
 	if err != nil {
 		return nil, err
 	}
-	boxes, err := h.Select(ctx, at, nil)
-	if err != nil {
+	s, err := backlogs.Read(ctx, h, name, wt.Scope)
+	if err != nil || s == nil {
 		return nil, err
 	}
-	var errs []error
-	for _, l := range boxes {
-		if l.Backend.Unusable != nil || l.Sandbox.State != lifecycle.Running || !slices.Contains([]string{"", config.DriverAuto, l.Backend.Kind}, q.Driver) {
-			continue
-		}
-		names, err := taskNames(ctx, l, q.Statuses)
-		if err == nil {
-			return names, nil
-		}
-		errs = append(errs, err)
+	lines, err := s.Lines(ctx, backlog.Filter{Statuses: statuses})
+	for _, l := range lines {
+		names = append(names, TaskName{ID: l.Slug, Title: termsafe.Line(l.Title)})
 	}
-	return nil, errors.Join(errs...)
+	return names, errors.Join(err, s.Close())
 }
 
-// taskNames lists the tasks of a sandbox. The end of a list that is too long is
-// ignored.
-func taskNames(ctx context.Context, l host.Located, statuses []string) ([]TaskName, error) {
-	args := []string{"list"}
-	if len(statuses) > 0 {
-		args = append(args, "--status", strings.Join(statuses, ","))
-	}
-	tasks, err := readTasks[taskjson.Task](ctx, l, args...)
-	if err != nil && len(tasks) == 0 {
-		return nil, err
-	}
-	names := make([]TaskName, 0, len(tasks))
-	for _, t := range tasks {
-		names = append(names, TaskName{ID: t.ID, Title: termsafe.Line(t.Title)})
-	}
-	return names, nil
-}
-
-// taskListMax limits the list that is read from a sandbox, in bytes.
-const taskListMax = 4 << 20
-
-// readTasks runs a task command that prints a JSON array. With an error, the elements
-// before it are returned.
-func readTasks[T any](ctx context.Context, l host.Located, args ...string) (list []T, err error) {
-	args = slices.Concat([]string{wire.Program, host.TaskCommand}, args, []string{"--format", "json"})
-	var out bytes.Buffer
-	err = lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, &lifecycle.Limited{To: &out, Left: taskListMax}, args...)
-	if err == nil {
-		list, err = decodeList[T](&out)
+// existingScope returns an existing worktree, nil for the current one, and the name of its sandbox.
+func existingScope(ctx context.Context, h host.Host, w *host.Worktree) (wt gitrepo.Worktree, name string, err error) {
+	h, found, err := h.Existing(ctx, w)
+	if err == nil && !found {
+		err = hint.Wrap(fmt.Errorf("no worktree %q", w.Name), "list them with %q", "docker ralph worktree ls")
 	}
 	if err != nil {
-		err = fmt.Errorf("listing the tasks of the sandbox %s: %w", l.Sandbox.Name, err)
+		return wt, "", err
 	}
-	return list, err
-}
-
-// decodeList decodes a JSON array, and returns the elements before an error.
-func decodeList[T any](r io.Reader) (list []T, err error) {
-	d := json.NewDecoder(r)
-	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return nil, cmp.Or(err, errors.New("not a JSON array"))
+	if wt, err = h.LoopWorktree(ctx); err != nil {
+		return wt, "", err
 	}
-	for d.More() {
-		var element T
-		if err := d.Decode(&element); err != nil {
-			return list, err
-		}
-		list = append(list, element)
-	}
-	_, err = d.Token()
-	return list, err
+	name, err = h.SandboxName(wt)
+	return wt, name, err
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // treeHost returns a host in a repository with one commit and an origin, without an
@@ -223,6 +224,7 @@ func TestRemoveWorktreeErrors(t *testing.T) {
 	assert.NilError(t, err)
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "y"}), `no worktree "y" in .worktrees`)
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: ""}), `no worktree ""`)
+	assert.NilError(t, scopes.Section[map[string]string]("container").Write(h.StateDir, "ralph-x", map[string]string{}))
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `looking for sandboxes of the worktree "x": the driver container: no engine`)
 	h.Dir = path
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x", Force: true}), `the worktree "x" is the current directory`)

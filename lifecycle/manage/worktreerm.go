@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
@@ -283,13 +282,6 @@ func (r *removal) remove(ctx context.Context) error {
 	}
 	if err := r.tree.CheckLock(); err != nil {
 		return err
-	}
-	aside, err := r.repo.SetAside(r.Name, time.Now())
-	if err != nil {
-		return err
-	}
-	if aside != "" {
-		r.host.Report("Its backlog and logs are in " + aside)
 	}
 	if err := r.repo.Remove(ctx, r.tree); err != nil {
 		return err

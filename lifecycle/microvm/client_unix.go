@@ -38,8 +38,5 @@ func terminateGroup(group int) error {
 	return err
 }
 
-// newSession lets a command outlive this process and its terminal.
-func newSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
-
 // signalResize signals a program that the size of its terminal has changed.
 func signalResize(cmd *exec.Cmd) { _ = cmd.Process.Signal(syscall.SIGWINCH) }

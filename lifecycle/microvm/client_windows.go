@@ -9,6 +9,4 @@ func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }
 
-func newSession(cmd *exec.Cmd) { setProcessGroup(cmd) }
-
 func signalResize(*exec.Cmd) {} // consoles signal their programs

@@ -37,7 +37,7 @@ func (d *Driver) startKeeper(ctx context.Context, name, id string) error {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), d.Keeper[0], slices.Concat(d.Keeper[1:], []string{d.name, name, id})...)
 	cmd.Env, cmd.Dir, cmd.Stderr = environment(), string(filepath.Separator), log
-	newSession(cmd)
+	lifecycle.Outlive(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the keeper: %w", err)
 	}

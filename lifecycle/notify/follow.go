@@ -1,11 +1,11 @@
 package notify
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -14,53 +14,64 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-const (
-	// pollInterval is how often the log of a loop is read.
-	pollInterval = time.Second
-	// eventsMax bounds the notifications of a loop from its log, which an agent can write: those
-	// of questions, and of all other events.
-	eventsMax = 100
-)
+// eventsMax bounds the notifications of a loop from its events, which an agent can cause: those of questions, and
+// of all other events.
+const eventsMax = 100
 
 // Loop sends the notifications of one loop. A nil Loop sends nothing.
 type Loop struct {
 	sender *Sender
 	base   Notification
-	id     string    // of the dispatch
-	since  time.Time // earlier events are of a loop that this one resumes
+	left   bool // its command on this machine has died
 
-	log    *runlog.Reader // nil before it is found
-	offset int64
+	mu     sync.Mutex
+	closed bool
 	sent   map[bool]int // by whether it is a question
 	run    int
 	end    *runlog.LoopEnd // nil before the end
-
-	stop    context.CancelFunc
-	stopped chan struct{}
 }
 
-// Follow sends notifications about the loop of a dispatch until [Loop.Ended]. base has its
-// sandbox, worktree and command.
-func Follow(ctx context.Context, sender *Sender, base Notification, dispatch string) *Loop {
+// Follow sends notifications about a loop, as its events tell, until [Loop.Ended]. base has its sandbox, worktree
+// and command.
+func Follow(sender *Sender, base Notification) *Loop {
 	if sender == nil {
 		return nil
 	}
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	l := &Loop{sender: sender, base: base, id: dispatch, since: time.Now(), sent: map[bool]int{}, stop: stop, stopped: make(chan struct{})}
-	go func() {
-		defer close(l.stopped)
-		tick := time.NewTicker(pollInterval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				l.read()
-			}
-		}
-	}()
+	return &Loop{sender: sender, base: base, sent: map[bool]int{}}
+}
+
+// FollowLeft does the same for a loop whose command on this machine has died, until [Loop.Close]. Its end is
+// what the loop says.
+func FollowLeft(sender *Sender, base Notification) *Loop {
+	l := Follow(sender, base)
+	if l != nil {
+		l.left = true
+	}
 	return l
+}
+
+// Event sends a notification for an event of the loop. It does not block.
+func (l *Loop) Event(e runlog.Event) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	l.notify(e)
+}
+
+// Close starts the remaining deliveries.
+func (l *Loop) Close() {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.sender.Close()
 }
 
 // Repaired reports that the sandbox was repaired while the loop used it.
@@ -74,18 +85,15 @@ func (l *Loop) Repaired(reason string) {
 	l.sender.Send(n)
 }
 
-// Ended sends the rest, and how the loop ended, or that it continues without a connection: the exit
+// Ended sends how the loop ended, or that it continues without a connection: the exit
 // code or error is the host's.
 func (l *Loop) Ended(code int, err error) {
 	if l == nil {
 		return
 	}
-	l.stop()
-	<-l.stopped
-	l.read()
-	if l.log != nil {
-		l.log.Close()
-	}
+	defer l.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case errors.Is(err, lifecycle.ErrDetached): // it continues
 	case errors.Is(err, lifecycle.ErrDisconnected):
@@ -96,7 +104,6 @@ func (l *Loop) Ended(code int, err error) {
 	default:
 		l.sender.Send(l.ended(code, err))
 	}
-	l.sender.Close()
 }
 
 func (l *Loop) ended(code int, err error) Notification {
@@ -125,29 +132,7 @@ func (l *Loop) ended(code int, err error) Notification {
 	return n
 }
 
-// read sends notifications for new events.
-func (l *Loop) read() {
-	if l.log == nil {
-		log, err := runlog.Find(l.base.Worktree, func(found runlog.Loop) bool { return found.Dispatch == l.id })
-		if err != nil {
-			return // not begun
-		}
-		l.log = log
-	}
-	for {
-		events, next, err := l.log.Events(l.offset)
-		for _, e := range events {
-			if !e.Time.Before(l.since) {
-				l.notify(e)
-			}
-		}
-		if err != nil || next == l.offset {
-			return
-		}
-		l.offset = next
-	}
-}
-
+// notify sends a notification for an event that is worth one.
 func (l *Loop) notify(e runlog.Event) {
 	n := l.base
 	n.Time, n.Run = e.Time, l.run
@@ -156,7 +141,15 @@ func (l *Loop) notify(e runlog.Event) {
 		l.run = d.N
 		return
 	case *runlog.LoopEnd:
+		first := l.end == nil
 		l.end = d
+		if l.left && first {
+			var err error
+			if d.Error != "" {
+				err = errors.New(d.Error)
+			}
+			l.sender.Send(l.ended(d.ExitCode, err))
+		}
 		return
 	case *runlog.TaskChange:
 		if d.Status != "blocked" {

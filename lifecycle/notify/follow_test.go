@@ -21,27 +21,19 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// followed starts a sender that collects notifications in a file, and a follower of the loop of
-// the dispatch "id" in a worktree.
-func followed(t *testing.T, top string) (l *Loop, out string, warnings chan string) {
+// followed starts a sender that collects notifications in a file, for a loop.
+func followed(t *testing.T) (l *Loop, out string, warnings chan string) {
 	t.Helper()
 	out = filepath.Join(t.TempDir(), "out")
 	s, warnings := newTestSender(t, "sh", "-c", `cat >> "$0"`, out)
-	base := Notification{Repo: "example/app", Branch: "main", Worktree: top, Sandbox: "box", Command: "build"}
-	return Follow(t.Context(), s, base, "id"), out, warnings
+	return Follow(s, base), out, warnings
 }
 
-func newLog(t *testing.T, top, dispatch string) *runlog.Log {
-	t.Helper()
-	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Branch: "main", Dispatch: dispatch, Started: time.Now()})
-	assert.NilError(t, err)
-	return log
-}
+var base = Notification{Repo: "example/app", Branch: "main", Worktree: "/src/app", Sandbox: "box", Command: "build"}
 
-func emit(t *testing.T, log *runlog.Log, all ...runlog.Data) {
-	t.Helper()
+func emit(l *Loop, all ...runlog.Data) {
 	for _, d := range all {
-		assert.NilError(t, log.Emit(d))
+		l.Event(runlog.Event{Time: time.Now(), Data: d})
 	}
 }
 
@@ -60,12 +52,9 @@ func parse(t *testing.T, content string) []Notification {
 
 func TestLoopNotifications(t *testing.T) {
 	t.Parallel()
-	top := t.TempDir()
-	emit(t, newLog(t, top, "other"), &runlog.TaskChange{ID: "x", Status: "blocked"})
-	l, out, _ := followed(t, top)
-	log := newLog(t, top, "id")
+	l, out, _ := followed(t)
 	at := time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC)
-	emit(t, log, &runlog.LoopStart{}, &runlog.RunStart{N: 1}, &runlog.TaskChange{N: 1, ID: "a/1", Title: "Do it", Status: "active"},
+	emit(l, &runlog.LoopStart{}, &runlog.RunStart{N: 1}, &runlog.TaskChange{N: 1, ID: "a/1", Title: "Do it", Status: "active"},
 		&runlog.TaskChange{N: 1, ID: "a/1", Title: "Do it", Status: "blocked", Reason: "failed\nthree times\x1b[2J"})
 	blocked := parse(t, waitForLines(t, out, 1))[0]
 	assert.Equal(t, blocked.Event, TaskBlocked)
@@ -73,7 +62,7 @@ func TestLoopNotifications(t *testing.T) {
 	assert.DeepEqual(t, blocked.Task, &Task{"a/1", "Do it"})
 	assert.Equal(t, blocked.Text, "Task a/1 (Do it) is blocked: failed three times")
 
-	emit(t, log, &runlog.Question{ID: "a/2", Question: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: at},
+	emit(l, &runlog.Question{ID: "a/2", Question: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: at},
 		&runlog.LimitNear{Name: "max_cost_usd", Used: 8.5, Limit: 10})
 	l.Repaired("the sandbox box was stopped")
 	all := parse(t, waitForLines(t, out, 4))
@@ -86,7 +75,7 @@ func TestLoopNotifications(t *testing.T) {
 	assert.DeepEqual(t, texts["build of example/app:main is near its limit: $8.50 of $10.00 (max_cost_usd)"].Limit, &Limit{"max_cost_usd", 8.5, 10})
 	assert.Equal(t, texts["The sandbox box was repaired: the sandbox box was stopped"].Event, SandboxRepaired)
 
-	emit(t, log, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
+	emit(l, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
 	l.Ended(4, nil)
 	end := parse(t, waitForLines(t, out, 5))[4]
 	assert.DeepEqual(t, end.End, &End{Stop: "max_cost_usd", ExitCode: 4, Summary: "Total: 1 run"})
@@ -111,9 +100,8 @@ func TestEndHasFixedWordsOnly(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			top := t.TempDir()
-			l, out, _ := followed(t, top)
-			emit(t, newLog(t, top, "id"), &tc.log)
+			l, out, _ := followed(t)
+			emit(l, &tc.log)
 			l.Ended(tc.code, nil)
 			end := parse(t, waitForLines(t, out, 1))[0]
 			assert.Equal(t, end.End.ExitCode, tc.code)
@@ -123,10 +111,10 @@ func TestEndHasFixedWordsOnly(t *testing.T) {
 	}
 }
 
-// Without a log, such as in a private clone, the end is known nevertheless.
-func TestEndWithoutLog(t *testing.T) {
+// The end of a loop that was killed is known nevertheless.
+func TestEndWithoutEvent(t *testing.T) {
 	t.Parallel()
-	l, out, _ := followed(t, t.TempDir())
+	l, out, _ := followed(t)
 	l.Ended(0, errors.New("the sandbox box was removed"))
 	end := parse(t, waitForLines(t, out, 1))[0]
 	assert.DeepEqual(t, end.End, &End{ExitCode: 1, Error: "the sandbox box was removed"})
@@ -136,29 +124,34 @@ func TestEndWithoutLog(t *testing.T) {
 // Its log says that it is complete, and the host that its commits are not on the user's branch.
 func TestEndWithoutCommits(t *testing.T) {
 	t.Parallel()
-	top := t.TempDir()
-	l, out, _ := followed(t, top)
-	emit(t, newLog(t, top, "id"), &runlog.LoopEnd{Stop: "complete", Summary: "Total: 1 run"})
+	l, out, _ := followed(t)
+	emit(l, &runlog.LoopEnd{Stop: "complete", Summary: "Total: 1 run"})
 	l.Ended(wire.ExitUnmerged, errors.New("held back"))
 	end := parse(t, waitForLines(t, out, 1))[0]
 	assert.DeepEqual(t, end.End, &End{Stop: wire.StopUnmerged, ExitCode: wire.ExitUnmerged, Error: "held back", Summary: "Total: 1 run"})
 	assert.Equal(t, end.Text, "build of example/app:main ended: unmerged. held back. Total: 1 run")
 }
 
-// A resumed loop has the log of the earlier one.
-func TestResumedLoopRepeatsNoNotification(t *testing.T) {
+// Its command on this machine has died, so that only the loop says how it has ended.
+func TestLeftLoop(t *testing.T) {
 	t.Parallel()
-	top := t.TempDir()
-	emit(t, newLog(t, top, "id"), &runlog.TaskChange{ID: "old", Status: "blocked"}, &runlog.LoopEnd{Stop: "failed"})
-	l, out, _ := followed(t, top)
-	l.Ended(0, nil)
+	out := filepath.Join(t.TempDir(), "out")
+	s, _ := newTestSender(t, "sh", "-c", `cat >> "$0"`, out)
+	l := FollowLeft(s, base)
+	for range 3 { // an agent that poses as its loop
+		emit(l, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive"})
+	}
 	end := parse(t, waitForLines(t, out, 1))[0]
-	assert.DeepEqual(t, end.End, &End{})
+	assert.DeepEqual(t, end.End, &End{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive"})
+	l.Close()
+	emit(l, &runlog.TaskChange{ID: "late", Status: "blocked"})
+	<-l.sender.done
+	assert.Equal(t, len(parse(t, waitForLines(t, out, 1))), 1)
 }
 
 func TestDetachedLoopHasNotEnded(t *testing.T) {
 	t.Parallel()
-	l, out, _ := followed(t, t.TempDir())
+	l, out, _ := followed(t)
 	l.Repaired("x")
 	l.Ended(0, lifecycle.ErrDetached)
 	<-l.sender.done
@@ -167,7 +160,7 @@ func TestDetachedLoopHasNotEnded(t *testing.T) {
 
 func TestLostConnectionIsNotAnEnd(t *testing.T) {
 	t.Parallel()
-	l, out, _ := followed(t, t.TempDir())
+	l, out, _ := followed(t)
 	l.Ended(0, fmt.Errorf("%w: it continues in the sandbox box", lifecycle.ErrDisconnected))
 	n := parse(t, waitForLines(t, out, 1))[0]
 	assert.Equal(t, n.Event, ConnectionLost)
@@ -178,14 +171,12 @@ func TestLostConnectionIsNotAnEnd(t *testing.T) {
 // An agent can write any number of events. They do not displace its questions.
 func TestNotificationsOfALoopAreLimited(t *testing.T) {
 	t.Parallel()
-	top := t.TempDir()
-	l, out, warnings := followed(t, top)
-	log := newLog(t, top, "id")
-	emit(t, log, &runlog.Question{ID: "first", Question: "Which one?"})
+	l, out, warnings := followed(t)
+	emit(l, &runlog.Question{ID: "first", Question: "Which one?"})
 	for i := range eventsMax + 10 {
-		emit(t, log, &runlog.TaskChange{ID: fmt.Sprint(i), Status: "blocked"})
+		emit(l, &runlog.TaskChange{ID: fmt.Sprint(i), Status: "blocked"})
 	}
-	emit(t, log, &runlog.Question{ID: "last", Question: "And now?"})
+	emit(l, &runlog.Question{ID: "last", Question: "And now?"})
 	assert.Check(t, is.Contains(<-warnings, "sending notifications: "))
 	l.Ended(0, nil)
 	<-l.sender.done

@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// ownSession lets a command outlive this process and its terminal.
-func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
-
 // ownGroup has the end of a command's context kill its descendants too.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

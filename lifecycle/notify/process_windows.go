@@ -1,13 +1,5 @@
 package notify
 
-import (
-	"os/exec"
-	"syscall"
-)
-
-// ownSession lets a command outlive the console's Ctrl+C.
-func ownSession(cmd *exec.Cmd) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
-}
+import "os/exec"
 
 func ownGroup(*exec.Cmd) {}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -160,7 +161,7 @@ func (s *Sender) start(ctx context.Context, all []Notification) (wait func() err
 	cmd := exec.CommandContext(ctx, s.program[0], append(slices.Clone(s.program[1:]), file.Name())...)
 	var stderr bytes.Buffer
 	cmd.Dir, cmd.Stderr = filepath.Dir(file.Name()), &stderr
-	ownSession(cmd)
+	lifecycle.Outlive(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(err, os.Remove(file.Name()))
 	}

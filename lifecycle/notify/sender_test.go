@@ -67,7 +67,7 @@ func TestNothingIsSentWithoutConfiguration(t *testing.T) {
 	assert.Assert(t, s == nil)
 	s.Send(Notification{})
 	s.Close()
-	l := Follow(t.Context(), s, Notification{}, "")
+	l := Follow(s, Notification{})
 	l.Repaired("")
 	l.Ended(0, nil)
 }

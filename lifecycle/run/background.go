@@ -218,7 +218,7 @@ func detachedDir(h host.Host) string { return filepath.Join(h.StateDir, "detache
 
 // saveEnd saves how a detached loop has ended. Its run record is removed afterwards, so that
 // other commands always find one of both.
-func (h session) saveEnd(sandbox, top string, code int, err error) {
+func (h session) saveEnd(sandbox string, code int, err error) {
 	b := h.background
 	if !b.isDetached() || b.saved {
 		return
@@ -231,7 +231,7 @@ func (h session) saveEnd(sandbox, top string, code int, err error) {
 	if r == nil || errors.Is(err, lifecycle.ErrDisconnected) {
 		return // it has not run, or not ended
 	}
-	e := host.End{ID: r.ID, Command: r.Command, Since: r.Since, At: time.Now().UTC(), ExitCode: code, Log: b.path, Summary: summaryOf(top, r.ID)}
+	e := host.End{ID: r.ID, Command: r.Command, Since: r.Since, At: time.Now().UTC(), ExitCode: code, Log: b.path, Summary: summaryOf(h.LogsDir(sandbox), r.ID)}
 	if err != nil {
 		e.Error = err.Error()
 		e.ExitCode = max(code, 1)
@@ -242,8 +242,8 @@ func (h session) saveEnd(sandbox, top string, code int, err error) {
 }
 
 // summaryOf returns the summary in the log of a loop.
-func summaryOf(top, id string) string {
-	log, err := runlog.Find(top, func(l runlog.Loop) bool { return l.Dispatch == id })
+func summaryOf(logs, id string) string {
+	log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.Dispatch == id })
 	if err != nil {
 		return ""
 	}

@@ -82,7 +82,7 @@ func TestDetachedLoopWritesALog(t *testing.T) {
 
 	_, err = host.Ended(h.StateDir, sb.Name)
 	assert.ErrorIs(t, err, fs.ErrNotExist)
-	h.saveEnd(sb.Name, t.TempDir(), 0, errors.New("it broke"))
+	h.saveEnd(sb.Name, 0, errors.New("it broke"))
 	end, err := host.Ended(h.StateDir, sb.Name)
 	assert.NilError(t, err)
 	assert.Check(t, is.Equal(end.ExitCode, 1))
@@ -91,7 +91,7 @@ func TestDetachedLoopWritesALog(t *testing.T) {
 
 func TestEndAtTheTerminalIsNotSaved(t *testing.T) {
 	h, _, _ := leaving(t)
-	h.saveEnd("ralph-a", t.TempDir(), 3, nil)
+	h.saveEnd("ralph-a", 3, nil)
 	_, err := host.Ended(h.StateDir, "ralph-a")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 }
@@ -172,15 +172,15 @@ func TestOldLogsArePruned(t *testing.T) {
 }
 
 func TestSummaryIsOnePrintableLine(t *testing.T) {
-	top := t.TempDir()
-	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
+	logs := t.TempDir()
+	log, err := runlog.Create(logs, runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
 	assert.NilError(t, err)
-	_, err = CodeOf(top, "x")
+	_, err = CodeOf(logs, "x")
 	assert.ErrorIs(t, err, ErrUnknownEnd)
 	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "complete", ExitCode: 4, Summary: "Total:\x1b]0;title\x07 1 run\n\x1b[31mred"}))
-	assert.Equal(t, summaryOf(top, "x"), "Total: 1 run red")
-	assert.Equal(t, summaryOf(top, "y"), "")
-	code, err := CodeOf(top, "x")
+	assert.Equal(t, summaryOf(logs, "x"), "Total: 1 run red")
+	assert.Equal(t, summaryOf(logs, "y"), "")
+	code, err := CodeOf(logs, "x")
 	assert.NilError(t, err)
 	assert.Equal(t, code, 4)
 }

@@ -57,19 +57,19 @@ func reportBlocked(h host.Host, r blockedHosts) {
 
 // watchBlocked returns a function that reports connections that were blocked since this call.
 // Failed requests to the agent's model are reported at once.
-func (h session) watchBlocked(ctx context.Context, r Ready, sb lifecycle.Sandbox, command string) func() {
+func (h session) watchBlocked(ctx context.Context, r Ready, sb lifecycle.Sandbox) func() {
 	ctx = context.WithoutCancel(ctx)
 	switch d := r.Driver.(type) {
 	case *container.Driver:
-		if begun := time.Now(); sb.Proxy != "" && command != host.TaskCommand { // which uses no network
-			watch, stop := h.watchModel(ctx, r, sb, begun, command)
+		if begun := time.Now(); sb.Proxy != "" {
+			watch, stop := h.watchModel(ctx, r, sb, begun)
 			return func() {
 				stop()
 				reportDecisions(ctx, h.Host, d, sb, begun, watch)
 			}
 		}
 	case lifecycle.Restricter:
-		if sb.Egress != "" && command != host.TaskCommand {
+		if sb.Egress != "" {
 			before, err := d.Requests(ctx, sb.Name)
 			return func() { reportRequests(ctx, h.Host, d, sb, before, err) }
 		}

@@ -32,7 +32,7 @@ func ownerTarget(t *testing.T, listed string) (Target, host.Host) {
 func TestNoCloneOfABranchWithAMicroVM(t *testing.T) {
 	for _, tc := range []struct{ name, listed, scope, err string }{
 		{name: "without one", listed: "other"},
-		{name: "with one", listed: "box", scope: "main", err: "the backlog of branch main is in the microVM box"},
+		{name: "with one", listed: "box", scope: "main", err: "the branch main has the microVM box"},
 		{name: "with one that was removed by hand", listed: "other", scope: "main"},
 		{name: "of another branch with its name", listed: "box", scope: "dev"},
 	} {
@@ -42,48 +42,28 @@ func TestNoCloneOfABranchWithAMicroVM(t *testing.T) {
 				content := fmt.Sprintf(`{"name":"box","created":true,"scope":{"Repo":"a/b","Branch":%q},"root":%q}`, tc.scope, target.wt.Root)
 				assert.NilError(t, scopes.Section[json.RawMessage](microvm.DockerSandbox).Write(h.StateDir, "box", json.RawMessage(content)))
 			}
-			for _, check := range []func() error{
-				func() error { return target.checkOwner(t.Context(), h) },
-				func() error { return target.checkUnused(t.Context(), h) },
-			} {
-				if tc.err != "" {
-					assert.Error(t, check(), tc.err)
-				} else {
-					assert.NilError(t, check())
-				}
+			err := target.checkOwner(t.Context(), h)
+			if tc.err != "" {
+				assert.Error(t, err, tc.err)
+			} else {
+				assert.NilError(t, err)
 			}
 		})
 	}
 }
 
-func TestNoOtherSandboxOfABranchWithAClone(t *testing.T) {
+func TestNoMicroVMOfABranchWithAClone(t *testing.T) {
 	clone, h := ownerTarget(t, "other")
-	sb := lifecycle.Sandbox{Name: "box", Root: clone.wt.Root, Clone: true}
-	assert.NilError(t, clone.backlog(h).MoveIn(t.Context(), nil, sb, func() error { return clone.checkUnused(t.Context(), h) }))
+	assert.NilError(t, scopes.Section[json.RawMessage]("container").Write(h.StateDir, "box", json.RawMessage("{}")))
+	git := scopes.Path(h.StateDir, "box", "git")
+	assert.NilError(t, os.MkdirAll(git, 0o700))
+	assert.NilError(t, os.WriteFile(filepath.Join(git, "state.json"), []byte(`{"clone":true}`), 0o600))
 	ephemeral, vm, again := clone, clone, clone
-	ephemeral.spec.Clone, ephemeral.spec.Ephemeral, ephemeral.spec.Name = false, true, "box-abcdefgh"
 	vm.spec.Clone, vm.Kind = false, microvm.DockerSandbox
+	ephemeral.spec.Ephemeral, ephemeral.Kind = true, vm.Kind
 	again.spec.Clone = false // it replaces the clone
-	for _, other := range []Target{ephemeral, vm} {
-		assert.Error(t, other.checkOwner(t.Context(), h), "the backlog of branch main is in the clone box")
+	assert.Error(t, vm.checkOwner(t.Context(), h), "the branch main has the container box")
+	for _, other := range []Target{ephemeral, again, clone} {
+		assert.NilError(t, other.checkOwner(t.Context(), h))
 	}
-	assert.NilError(t, again.checkOwner(t.Context(), h))
-	assert.NilError(t, clone.checkOwner(t.Context(), h))
-}
-
-func TestBacklogInUseDoesNotMoveIntoAClone(t *testing.T) {
-	clone, h := ownerTarget(t, "other")
-	r := host.Record{ID: "x", Command: []string{"ralph", "build"}, Scope: clone.wt.Scope, Root: clone.wt.Root, Sandbox: "ralph-a-b-main-abcdefgh"}
-	held, err := h.NewRecord(r)
-	assert.NilError(t, err)
-	sb := lifecycle.Sandbox{Name: "box", Root: clone.wt.Root, Clone: true}
-	moveIn := func() error {
-		return clone.backlog(h).MoveIn(t.Context(), nil, sb, func() error { return clone.checkUnused(t.Context(), h) })
-	}
-	assert.Error(t, moveIn(), `"ralph build" is using the backlog in the sandbox ralph-a-b-main-abcdefgh`)
-	inside, err := clone.backlog(h).InSandbox(t.Context())
-	assert.NilError(t, err)
-	assert.Assert(t, !inside)
-	held.Done(nil)
-	assert.NilError(t, moveIn())
 }

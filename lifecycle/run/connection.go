@@ -92,8 +92,6 @@ func disconnected(command, sandbox string) error {
 	switch {
 	case host.IsLoop(command):
 		return hint.Wrap(err, "attach to it with %q", "docker ralph attach")
-	case command == host.TaskCommand:
-		return hint.Wrap(err, "check the backlog with %q", "docker ralph task list")
 	}
 	return hint.Wrap(err, "stop it with %q", "docker ralph stop "+sandbox)
 }

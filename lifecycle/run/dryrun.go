@@ -1,23 +1,19 @@
 package run
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/containerd/errdefs"
 
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/gitsync"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -62,7 +58,7 @@ func DryRun(ctx context.Context, h host.Host, opts Options) error {
 	if err != nil {
 		return err
 	}
-	task, err := t.previewTask(ctx)
+	task, err := t.previewTask(ctx, h)
 	if err != nil {
 		return err
 	}
@@ -104,39 +100,24 @@ func (t Target) previewImage(ctx context.Context) (string, error) {
 	return t.Image, nil
 }
 
-// previewTask returns the task that the next agent would claim. Only the sandbox can read the
-// backlog.
-func (t Target) previewTask(ctx context.Context) (string, error) {
-	sb, err := t.Driver.Lookup(ctx, t.spec.Name)
-	if err != nil {
+// previewTask returns the task that the next agent would claim.
+func (t Target) previewTask(ctx context.Context, h host.Host) (string, error) {
+	store, err := backlogs.Read(ctx, h, t.name, t.wt.Scope)
+	if store == nil {
+		return "none", err
+	}
+	claimable, held, err := store.Peek(ctx, 1)
+	if err := errors.Join(err, store.Close()); err != nil {
 		return "", err
 	}
-	switch _, err := os.Stat(filepath.Join(t.wt.Root, ".ralph", "tasks.db")); {
-	case errors.Is(err, fs.ErrNotExist) && !sb.Private:
-		return "none", nil // reading it would create the database
-	case sb.State != lifecycle.Running:
-		return "unknown: the sandbox is not running", nil
-	}
-	var peeked bytes.Buffer
-	limited := &lifecycle.Limited{To: &peeked, Left: 64 << 10}
-	if err := lifecycle.RunService(ctx, t.Driver, sb, nil, limited, wire.Program, host.TaskCommand, "peek", "-n", "1"); err != nil {
-		return "", fmt.Errorf("reading the backlog: %w", err)
-	}
-	var task [3]string
-	for line := range strings.Lines(peeked.String()) {
-		for i, key := range []string{"id: ", "title: ", "status: "} {
-			if value, found := strings.CutPrefix(line, key); found && task[i] == "" {
-				task[i] = strings.TrimSpace(value)
-			}
-		}
-	}
+	next := append(claimable, held...)
 	switch {
-	case task[0] == "":
+	case len(next) == 0:
 		return "none", nil
-	case task[2] != "open": // another loop has it, or has died with it
-		return fmt.Sprintf("%s %s (%s)", task[0], task[1], task[2]), nil
+	case next[0].Status != backlog.StatusOpen: // another loop has it, or has died with it
+		return fmt.Sprintf("%s %s (%s)", next[0].Slug, next[0].Title, next[0].Status), nil
 	}
-	return task[0] + " " + task[1], nil
+	return next[0].Slug + " " + next[0].Title, nil
 }
 
 // previewKey names the source of the agent's key.

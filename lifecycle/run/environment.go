@@ -14,8 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
-// environment returns the environment of a command in the sandbox. Only commands that start
-// an agent get the keys of its model.
+// environment returns the environment of a command in the sandbox.
 func environment(ctx context.Context, h host.Host, t Target, keys *credential.Routed) ([]string, error) {
 	wt, cfg := t.wt, t.cfg
 	encoded, err := cfg.Guest(true).Encode()
@@ -33,16 +32,12 @@ func environment(ctx context.Context, h host.Host, t Target, keys *credential.Ro
 		env = append(env, wire.BranchEnv+"="+wt.Scope.Branch)
 	}
 	warnUnset(h, cfg)
-	if t.opts.Command == host.TaskCommand {
-		env = append(env, credential.Collect(cfg.Env.Pass, h.LookupEnv)...)
-	} else {
-		warnIdentity(h, wt)
-		agents, err := agentKeys(ctx, h, t, keys)
-		if err != nil {
-			return nil, err
-		}
-		env = append(env, agents...)
+	warnIdentity(h, wt)
+	agents, err := agentKeys(ctx, h, t, keys)
+	if err != nil {
+		return nil, err
 	}
+	env = append(env, agents...)
 	return append(env, gitConfig(wt)...), nil
 }
 

@@ -21,7 +21,7 @@ func discard(ctx context.Context, h host.Host, t Target, sb lifecycle.Sandbox, f
 			return err
 		}
 	} else {
-		commits.ReopenUnmerged(ctx, h, t.Driver, sb)
+		commits.ReopenUnmerged(ctx, h, sb)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -1,15 +1,12 @@
 package run
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/mirror"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
@@ -41,21 +38,14 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	if err := recordEngine(ctx, h.Host, r); err != nil {
 		return Result{Err: err}
 	}
-	ensurer := ensurer(h.Host, r.Target, r.use)
-	p := lifecycle.Process{
-		ID:      h.id,
-		Lasting: command != host.TaskCommand,
-		Args:    r.args(),
-		AnyCode: r.opts.AnyCode,
-		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
+	open, err := openSessions(ctx, h.Host, r.Driver, r.wt, r.cfg.Notify)
+	if err != nil {
+		return Result{Err: err}
 	}
-	env := append(r.env[:len(r.env):len(r.env)], r.cloud...)
-	if ready.Clone { // which may lack the subdirectory
-		p.Dir = filepath.ToSlash(ready.Root)
-		env = append(env, wire.SubdirEnv+"="+r.wt.Prefix)
-	}
-	p.Env = env
-	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, root: ready.Root, id: p.ID}
+	defer open.close()
+	ensurer, p := ensurer(h.Host, r.Target, r.use), h.process(r)
+	env := p.Env
+	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, logs: open.logs(), id: p.ID}
 	start := &starter{session: h, driver: r.Driver, command: command, name: ready.Name, grace: grace(r.Driver)}
 	image := ensurer.Image
 	ensurer.Image = func(ctx context.Context) error {
@@ -67,7 +57,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	var lost error // of the latest command that was started
 	for {
 		tried := &attempted{}
-		res := h.attempt(ctx, rec, r, ready, ensurer, recreate, p, tried)
+		res := h.attempt(ctx, rec, open, r, ready, ensurer, recreate, p, tried)
 		if res.Sandbox.Name != "" {
 			start.answered, recreate = true, false
 		}
@@ -98,9 +88,26 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	}
 }
 
+// process describes the command.
+func (h session) process(r Ready) lifecycle.Process {
+	p := lifecycle.Process{
+		ID:      h.id,
+		Lasting: true,
+		Args:    r.args(),
+		AnyCode: r.opts.AnyCode,
+		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
+		Env:     slices.Concat(r.env, r.cloud, sessionEnv(h.id, h.token)),
+	}
+	if r.spec.Clone { // which may lack the subdirectory
+		p.Dir = filepath.ToSlash(r.spec.Root)
+		p.Env = append(p.Env, wire.SubdirEnv+"="+r.wt.Prefix)
+	}
+	return p
+}
+
 // attempt ensures the sandbox and runs the process. A sandbox without ralph is prepared once
 // more.
-func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
+func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer, recreate bool, p lifecycle.Process, tried *attempted) Result {
 	command, running := r.opts.Command, ctx
 	ctx, stopWatch := watchConnection(ctx, r.Driver, spec.Name, sendTimeout)
 	defer stopWatch()
@@ -112,13 +119,13 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 		r.notify.Repaired(rec.cause)
 	}
 	rec.began = time.Now()
-	h.ReportOrphans(ctx, r.Driver, sb)
-	if err := restrict(ctx, r.Choice, sb, spec, command); err != nil {
+	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git.Event)() // also while this command waits for them
+	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
-	defer h.watchBlocked(ctx, r, sb, command)()
+	defer h.watchBlocked(ctx, r, sb)()
 	exec := func() (int, error) {
-		config, err := stageConfig(ctx, h.Host, r, sb, r.files, command)
+		config, err := stageConfig(ctx, h.Host, r, sb, r.files)
 		if err != nil {
 			return 0, err
 		}
@@ -143,12 +150,15 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 			return 0, err
 		}
 		defer stop()
+		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.event)
+		if err != nil {
+			return 0, err
+		}
+		defer hangUp()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
-		code, err := execSynced(ctx, h.Host, r, sb, p.ID, rec.cause != "", func() (int, error) {
-			return h.execKept(ctx, r, rec, sb, p.ID, func() (int, error) {
-				stopWatch()
-				return h.exec(running, r, rec, sb, routed, tried)
-			})
+		code, err := execSynced(ctx, r, sb, p.ID, func() (int, error) {
+			stopWatch()
+			return h.exec(running, r, rec, sb, routed, tried)
 		})
 		warnUnsigned(h.Host, r, err)
 		return code, err
@@ -168,12 +178,9 @@ func (h session) attempt(ctx context.Context, rec *resumer, r Ready, spec lifecy
 	return Result{Code: code, Sandbox: sb, Err: givenUp(ctx, err)}
 }
 
-// shareAgents takes the lock of commands that start agents, and pushes to the sandbox and sets it up
-// under it, for such a command.
+// shareAgents takes the lock of commands in the sandbox, and pushes to the sandbox and sets it up
+// under it.
 func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox) (leave func(), err error) {
-	if r.opts.Command == host.TaskCommand {
-		return func() {}, nil
-	}
 	return h.ShareAgents(ctx, sb.Name, func(alone bool) error {
 		if err := r.git.Push(ctx, sb, r.opts.Command, alone); err != nil {
 			return err
@@ -182,33 +189,15 @@ func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox)
 	})
 }
 
-// execKept runs a command and copies its backlog.
-func (h session) execKept(ctx context.Context, r Ready, rec *resumer, sb lifecycle.Sandbox, id string, exec func() (int, error)) (int, error) {
-	keep, err := r.keepBacklog(ctx, h.Host, sb, id, rec.cause != "")
-	if err != nil {
-		return 0, err
-	}
-	code, err := exec()
-	return code, cmp.Or(err, keep(code))
-}
-
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
-func execSynced(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, id string, resumed bool, exec func() (int, error)) (int, error) {
-	if err := enterClone(ctx, h, r, sb, resumed); err != nil {
-		return 0, err
-	}
+func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, id string, exec func() (int, error)) (int, error) {
 	if r.git == nil {
 		return exec()
 	}
-	if r.opts.Command == host.TaskCommand {
-		if err := r.git.FetchInterrupted(ctx, sb); err != nil {
+	if sb.Clone {
+		if err := r.git.Repo.SetReleased(ctx, false); err != nil {
 			return 0, err
 		}
-		code, err := exec()
-		if err == nil && code != 0 {
-			r.git.RepairAfter(ctx, sb)
-		}
-		return code, err
 	}
 	loop := ""
 	if host.IsLoop(r.opts.Command) {
@@ -244,7 +233,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 		tried.input = &checkedInput{Reader: p.Stdin}
 		p.Stdin = tried.input
 	}
-	defer transcribe(h.Host, sb.Root, command, &p)()
+	defer transcribe(h.Host, h.LogsOf(sb), command, &p)()
 	if h.background != nil {
 		p.Lost = h.background.lost
 	}
@@ -261,11 +250,14 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	tried.started = unstarted == nil && !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
 	tried.unknown = unstarted != nil && unstarted.Unknown
 	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
-		code, err = wait(context.WithoutCancel(ctx), h.Host, driver, sb, p.ID)
+		code, err = wait(context.WithoutCancel(ctx), driver, sb, h.LogsOf(sb), p.ID)
 	}
 	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
+		if host.IsLoop(command) {
+			LeaveLoop(ctx, h.Host, sb.Name)
+		}
 	}
 	return code, err
 }
@@ -273,11 +265,6 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 // execConnected runs the process. It follows a loop over a lost connection; another command may still
 // run then.
 func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process) (int, error) {
-	loop, stopLogs := host.IsLoop(command), func() {}
-	if loop {
-		stopLogs = mirror.Follow(ctx, h.Host, driver, sb)
-	}
-	defer func() { stopLogs() }()
 	connection, stopWatch := watchConnection(ctx, driver, sb.Name, answerTimeout)
 	code, err := driver.Exec(connection, sb, p)
 	stopWatch()
@@ -292,8 +279,8 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 	switch {
 	case !engine.ConnectionLost(err):
 		return code, err
-	case loop:
-		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver), stopLogs: stopLogs}
+	case host.IsLoop(command):
+		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver)}
 		return f.rejoin(ctx, rec, p.Signals, err)
 	case remote(driver):
 		return code, disconnected(command, sb.Name)

@@ -47,7 +47,7 @@ func fetch(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox) erro
 func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) {
 	sb, err := res.Sandbox, res.Err
 	var unsaved, unmerged error
-	if err == nil && r.opts.Command != host.TaskCommand {
+	if err == nil {
 		unsaved = fetch(ctx, h, r, sb)
 		unmerged = unmergedError(ctx, h, sb, unsaved)
 		if unsaved == nil && !host.IsLoop(r.opts.Command) && !r.spec.Ephemeral { // whose changes are saved

@@ -27,7 +27,7 @@ func (a gitAccess) environment(env []string, base string) []string {
 // keeps; nil, with a warning, where that is impossible.
 func gitToken(ctx context.Context, h host.Host, t Target, private bool) (*gitAccess, error) {
 	want := t.cfg.Sandbox.GitToken
-	if want == config.GitTokenNone || t.opts.Command == host.TaskCommand {
+	if want == config.GitTokenNone {
 		return nil, nil
 	}
 	without := func(why string) (*gitAccess, error) {

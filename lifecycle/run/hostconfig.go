@@ -16,9 +16,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
-// hostConfig reads the user's agent settings for a command that starts an agent.
+// hostConfig reads the user's agent settings.
 func hostConfig(h host.Host, agent string, opts Options) (*agentconfig.Files, error) {
-	if opts.Command == host.TaskCommand || opts.NoHostConfig {
+	if opts.NoHostConfig {
 		return &agentconfig.Files{}, nil
 	}
 	files, err := agentconfig.Collect(agent, h.Home, h.LookupEnv)
@@ -37,8 +37,8 @@ const configCommand = "_host-config"
 // stageConfig copies the user's agent settings to the directory that is mounted in the sandbox.
 // It returns the command that copies them from there to the agent's home, where changes are
 // lost, and runs another; nil for none. It does nothing while another command runs there.
-func stageConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *agentconfig.Files, command string) ([]string, error) {
-	if command == host.TaskCommand || files == nil {
+func stageConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox, files *agentconfig.Files) ([]string, error) {
+	if files == nil {
 		return nil, nil
 	}
 	staging, err := agentconfig.StagingAt(sb.Config, r.Kind, sb.Name)

@@ -45,9 +45,9 @@ type modelWatch struct {
 }
 
 // watchModel reports failures since begun, until stop is called.
-func (h session) watchModel(ctx context.Context, r Ready, sb lifecycle.Sandbox, begun time.Time, command string) (w *modelWatch, stop func()) {
+func (h session) watchModel(ctx context.Context, r Ready, sb lifecycle.Sandbox, begun time.Time) (w *modelWatch, stop func()) {
 	driver, ok := r.Driver.(*container.Driver)
-	if !ok || r.keys == nil || len(r.keys.Routes) == 0 || command == host.TaskCommand || r.opts.Raw {
+	if !ok || r.keys == nil || len(r.keys.Routes) == 0 || r.opts.Raw {
 		return nil, func() {}
 	}
 	if h.Terminal != nil {

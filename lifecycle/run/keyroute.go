@@ -29,7 +29,7 @@ import (
 // proxy.
 func routeKeys(ctx context.Context, h host.Host, t Target) (*credential.Routed, error) {
 	mode, command, cloud := t.spec.Egress.Policy.Mode, t.opts.Command, len(t.cloud) > 0
-	if t.Kind != config.DriverContainer || mode == "" || command == host.TaskCommand {
+	if t.Kind != config.DriverContainer || mode == "" {
 		return nil, nil
 	}
 	cfg := t.cfg

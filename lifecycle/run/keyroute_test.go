@@ -19,11 +19,11 @@ func TestKeysStayWithTheProxy(t *testing.T) {
 		"ANTHROPIC_API_KEY": "sk-a", "GEMINI_API_KEY": "sk-g", "OPENAI_API_KEY": "sk-o", "OPENAI_BASE_URL": "http://10.1.2.3/v1", "MINE": "m",
 	}
 	for _, tc := range []struct {
-		name, agent, kind, command string
-		mode                       egress.Mode
-		cloud                      bool
-		routes, exclusive          int
-		inside, warning            string
+		name, agent, kind string
+		mode              egress.Mode
+		cloud             bool
+		routes, exclusive int
+		inside, warning   string
 	}{
 		{name: "without a policy", agent: "claude", inside: "ANTHROPIC_API_KEY=sk-a"},
 		{name: "microVM", agent: "gemini", kind: config.DriverSbx, mode: egress.Allowlist},
@@ -40,7 +40,6 @@ func TestKeysStayWithTheProxy(t *testing.T) {
 			warning: "Warning: GEMINI_API_KEY goes into the sandbox, where the agent can read it: the proxy cannot add it to requests of gemini\n",
 		},
 		{name: "shell", agent: "shell", mode: egress.Deny},
-		{name: "task", agent: "claude", mode: egress.Allowlist, command: host.TaskCommand},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -52,10 +51,7 @@ func TestKeysStayWithTheProxy(t *testing.T) {
 				in.Kind = tc.kind
 			}
 			in.spec.Egress.Policy.Mode = tc.mode
-			if tc.command == "" {
-				tc.command = "build"
-			}
-			in.opts.Command = tc.command
+			in.opts.Command = host.BuildCommand
 			if tc.cloud {
 				in.cloud = []string{"AWS_REGION=eu-west-1"}
 			}

@@ -14,8 +14,8 @@ import (
 
 // cloudKeys returns current credentials of the cloud of the agent's model. A repository cannot
 // request them.
-func cloudKeys(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective, command string) ([]string, error) {
-	if command == host.TaskCommand || cfg.Agent.Name != "claude" {
+func cloudKeys(ctx context.Context, h host.Host, wt gitrepo.Worktree, cfg config.Effective) ([]string, error) {
+	if cfg.Agent.Name != "claude" {
 		return nil, nil
 	}
 	bedrock := credential.Bedrock{LookupEnv: h.LookupEnv, Home: h.Home, Root: wt.Root}

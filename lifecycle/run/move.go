@@ -117,7 +117,7 @@ func (m move) removeSandbox(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	if sb.Private && !gitsync.Saved(m.host.StateDir, sb.Name) {
-		return hint.Wrap(errors.New("its commits cannot be fetched"), "run %q without --move first, or %s", "docker ralph task list", commits.DiscardHint(sb.Name))
+		return hint.Wrap(errors.New("its commits cannot be fetched"), "run %q without --move first, or %s", "docker ralph repair", commits.DiscardHint(sb.Name))
 	}
 	return m.driver.Remove(ctx, sb)
 }
@@ -136,7 +136,7 @@ func (m move) removeVolumes(ctx context.Context) error {
 		return m.driver.RemoveGit(ctx, m.name)
 	case has:
 		return hint.Wrap(fmt.Errorf("the volume %s may have the only copy of commits", volume),
-			"run %q without --move first, which recreates the sandbox with that volume", "docker ralph task list")
+			"run %q without --move first, which recreates the sandbox with that volume", "docker ralph shell -- true")
 	}
 	return nil
 }

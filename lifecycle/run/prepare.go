@@ -26,9 +26,6 @@ type Ready struct {
 // watch reports changed hooks and settings of the worktree that the agent of an earlier command has
 // left, and returns a function that reports those of this one. Until that has ended, the settings hold.
 func (r Ready) watch(ctx context.Context, h host.Host) (report func(_ context.Context, seen, ended bool) error, err error) {
-	if r.opts.Command == host.TaskCommand {
-		return func(context.Context, bool, bool) error { return nil }, nil
-	}
 	watched := commits.Watch(ctx, h, r.wt, r.name, !r.spec.Private)
 	release, err := approval.Hold(h, r.wt, r.cfg)
 	return func(ctx context.Context, seen, ended bool) error {
@@ -58,9 +55,7 @@ func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 			return r, err
 		}
 	}
-	if spec.Offline = t.opts.Command == host.TaskCommand; !spec.Offline {
-		r.endpoints = openEndpoints(h, r.keys, &spec.Egress, t.cloud)
-	}
+	r.endpoints = openEndpoints(h, r.keys, &spec.Egress, t.cloud)
 	if r.origin, err = gitToken(ctx, h, t, r.git != nil); err != nil {
 		return r, err
 	}

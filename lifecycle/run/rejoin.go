@@ -16,15 +16,14 @@ import (
 // follower follows a loop whose connection was lost, from its log.
 type follower struct {
 	session
-	driver   lifecycle.Driver
-	sb       lifecycle.Sandbox
-	id       string
-	command  string
-	out      io.Writer
-	grace    time.Duration  // how long the engine may be unreachable
-	stopLogs func()         // ends the copying of logs from a clone
-	log      *runlog.Reader // nil before it is found
-	at       runlog.Cursor
+	driver  lifecycle.Driver
+	sb      lifecycle.Sandbox
+	id      string
+	command string
+	out     io.Writer
+	grace   time.Duration  // how long the engine may be unreachable
+	log     *runlog.Reader // nil before it is found
+	at      runlog.Cursor
 }
 
 // answer is what the engine says about a loop.
@@ -86,8 +85,7 @@ func (f *follower) ask(ctx context.Context) (a answer) {
 	asked, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	if a.running, a.err = Runs(asked, f.driver, f.sb, f.id); a.err == nil && !a.running {
-		f.stopLogs()
-		a.code, a.err = EndOf(ctx, f.Host, f.driver, f.sb, f.id)
+		a.code, a.err = CodeOf(f.LogsOf(f.sb), f.id)
 	}
 	return a
 }
@@ -96,7 +94,7 @@ func (f *follower) find() bool {
 	if f.log != nil {
 		return true
 	}
-	log, err := runlog.Find(f.sb.Root, func(l runlog.Loop) bool { return l.Dispatch == f.id })
+	log, err := runlog.Find(f.LogsOf(f.sb), func(l runlog.Loop) bool { return l.Dispatch == f.id })
 	if err != nil {
 		return false
 	}

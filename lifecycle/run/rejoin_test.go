@@ -58,12 +58,13 @@ func (f *far) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispat
 func rejoined(t *testing.T, driver lifecycle.Driver) (f *follower, log *runlog.Log, said *bytes.Buffer) {
 	t.Helper()
 	said = &bytes.Buffer{}
-	root := t.TempDir()
-	log, err := runlog.Create(root, runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
+	h := host.Host{StateDir: t.TempDir(), Stderr: said}
+	sb := lifecycle.Sandbox{Name: "box", Root: t.TempDir(), State: lifecycle.Running}
+	log, err := runlog.Create(h.LogsOf(sb), runlog.Loop{Mode: "build", Dispatch: "x", Started: time.Now()})
 	assert.NilError(t, err)
 	f = &follower{
-		session: session{Host: host.Host{StateDir: t.TempDir(), Stderr: said}, id: "x"}, driver: driver,
-		sb: lifecycle.Sandbox{Name: "box", Root: root, State: lifecycle.Running}, id: "x", command: host.BuildCommand, out: said, grace: remoteGrace, stopLogs: func() {},
+		session: session{Host: h, id: "x"}, driver: driver,
+		sb: sb, id: "x", command: host.BuildCommand, out: said, grace: remoteGrace,
 	}
 	return f, log, said
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 )
 
@@ -44,15 +45,25 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 		return err
 	}
 	if host.Missing(l.Sandbox.Root) {
-		return hint.Wrap(fmt.Errorf("its worktree %s does not exist", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate task list")
+		return hint.Wrap(fmt.Errorf("its worktree %s does not exist", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate shell -- true")
 	}
 	h.Dir, h.Confirm = l.Sandbox.Root, nil
-	t, err := resolve(ctx, h, Options{Command: host.TaskCommand}, h.Connect())
+	t, err := configure(ctx, h, Options{})
 	if err != nil {
 		return err
 	}
-	r, err := prepare(ctx, h, t)
+	connected := h.Connect()
+	if err := t.choose(ctx, h, connected); err != nil {
+		return err
+	}
+	if err := t.describe(ctx, h, connected); err != nil {
+		return err
+	}
+	git, err := commits.Open(ctx, h, t.wt, t.Backend, t.scan, &t.spec, commits.Brings{Ignored: t.cfg.Include})
 	if err != nil {
+		return err
+	}
+	if _, err := makeSignable(ctx, h, t, git != nil, &t.spec); err != nil {
 		return err
 	}
 	use, err := h.LockShared(ctx, t.spec.Name)
@@ -63,15 +74,16 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 	if err := restartIfStuck(ctx, h, l); err != nil {
 		return err
 	}
-	r.spec.Offline = false // the proxy has to work, too
-	sb, err := ensurer(h, t, use).Ensure(ctx, r.spec, false)
+	e := ensurer(h, t, use)
+	e.AnyAgent = egressOf(h, t.spec, t.cfg, t.Choice)
+	sb, err := e.Ensure(ctx, t.spec, false)
 	if err != nil {
 		return err
 	}
 	if err := checkProcesses(ctx, t.Driver, sb); err != nil {
 		return err
 	}
-	if err := r.git.Sync(ctx, sb); err != nil {
+	if err := git.Sync(ctx, sb); err != nil {
 		return err
 	}
 	sweepOrphans(ctx, h, t.Driver)

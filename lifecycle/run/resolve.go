@@ -41,8 +41,35 @@ func (t Target) engineOf(ctx context.Context, h host.Host, connected func() (hos
 	}
 }
 
-// resolve finds the scope, reads the configuration, and chooses driver and image.
+// resolve finds the scope, and collects what a command in its sandbox needs.
 func resolve(ctx context.Context, h host.Host, opts Options, connected func() (host.API, error)) (t Target, err error) {
+	if t, err = configure(ctx, h, opts); err != nil {
+		return t, err
+	}
+	if t.cloud, err = cloudKeys(ctx, h, t.wt, t.cfg); err != nil {
+		return t, err
+	}
+	if t.files, err = hostConfig(h, t.cfg.Agent.Name, opts); err != nil {
+		return t, err
+	}
+	if err := t.choose(ctx, h, connected); err != nil {
+		return t, err
+	}
+	if t.Build { // which can use an existing sandbox
+		if err := approval.ApproveBuild(ctx, h, t.Request.Project); err != nil {
+			return t, err
+		}
+	}
+	if commits.WantsClone(t.cfg, t.Kind) {
+		if err := commits.Check(ctx, h, t.wt, t.name); err != nil {
+			return t, err
+		}
+	}
+	return t, t.describe(ctx, h, connected)
+}
+
+// configure finds the scope and reads its configuration.
+func configure(ctx context.Context, h host.Host, opts Options) (t Target, err error) {
 	t.opts = opts
 	if t.wt, err = gitrepo.Detect(ctx, h.Dir, h.Getenv); err != nil {
 		return t, err
@@ -52,45 +79,39 @@ func resolve(ctx context.Context, h host.Host, opts Options, connected func() (h
 	}
 	if opts.Config != nil {
 		t.cfg = *opts.Config
-	} else if t.cfg, err = approval.Configure(ctx, h, t.wt, opts.Overrides); err != nil {
-		return t, err
+		return t, nil
 	}
-	if t.cloud, err = cloudKeys(ctx, h, t.wt, t.cfg, opts.Command); err != nil {
-		return t, err
-	}
-	if t.files, err = hostConfig(h, t.cfg.Agent.Name, opts); err != nil {
-		return t, err
-	}
+	t.cfg, err = approval.Configure(ctx, h, t.wt, opts.Overrides)
+	return t, err
+}
+
+// choose chooses driver and image.
+func (t *Target) choose(ctx context.Context, h host.Host, connected func() (host.API, error)) error {
 	req, err := host.ImageRequest(ctx, t.wt, t.cfg)
 	if err != nil {
-		return t, err
+		return err
 	}
 	if t.Choice, err = choose(ctx, h, t.wt, t.cfg, req, connected, t.engineOf(ctx, h, connected)); err != nil {
-		return t, err
+		return err
 	}
 	if err := commits.CheckClone(t.cfg, t.Kind); err != nil {
-		return t, err
+		return err
 	}
 	t.from = t.movedFrom(ctx, h, connected)
-	if t.Build && opts.Command != host.TaskCommand { // which can use an existing sandbox
-		if err := approval.ApproveBuild(ctx, h, req.Project); err != nil {
-			return t, err
-		}
-	}
-	if commits.WantsClone(t.cfg, t.Kind) {
-		if err := commits.Check(ctx, h, t.wt, t.name, opts.Command); err != nil {
-			return t, err
-		}
-	}
+	return nil
+}
+
+// describe names and describes the sandbox.
+func (t *Target) describe(ctx context.Context, h host.Host, connected func() (host.API, error)) (err error) {
 	if t.cfg.Sandbox.Reuse { // others have unique names
 		if err := resolveName(ctx, h, t.wt, &t.Choice); err != nil {
-			return t, err
+			return err
 		}
 	}
 	if t.API != nil { // of the sandbox
 		connected = func() (host.API, error) { return t.API, nil }
 	}
-	t.scan = &commits.Scan{Host: h, Root: t.wt.Root, Mode: opts.CredScan, Connected: connected}
+	t.scan = &commits.Scan{Host: h, Root: t.wt.Root, Mode: t.opts.CredScan, Connected: connected}
 	t.spec, err = spec(h, t.wt, t.cfg, t.Choice)
-	return t, err
+	return err
 }

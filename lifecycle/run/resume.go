@@ -22,7 +22,7 @@ type resumer struct {
 	driver  lifecycle.Driver
 	command string
 	name    string // of the sandbox
-	root    string // of the worktree
+	logs    string // directory of the worktree's
 	id      string // of the dispatch
 
 	began  time.Time         // of the latest attempt
@@ -124,7 +124,7 @@ func (r *resumer) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err er
 	defer cancel()
 	running, askErr := Runs(asked, r.driver, sb, r.id)
 	if askErr == nil && !running && host.IsLoop(r.command) {
-		if _, end := EndOf(ctx, r.host, r.driver, sb, r.id); errors.Is(end, ErrUnknownEnd) {
+		if _, end := CodeOf(r.logs, r.id); errors.Is(end, ErrUnknownEnd) {
 			return end
 		}
 	}
@@ -143,7 +143,7 @@ func (r *resumer) retry(ctx context.Context) bool {
 
 // progressed reports whether the last run of the latest attempt succeeded.
 func (r *resumer) progressed() bool {
-	for _, l := range runlog.Recent(r.root, RecentLoops, func(l runlog.Loop) bool { return l.Dispatch == r.id }) {
+	for _, l := range runlog.Recent(r.logs, RecentLoops, func(l runlog.Loop) bool { return l.Dispatch == r.id }) {
 		if l.Last == nil {
 			continue
 		}

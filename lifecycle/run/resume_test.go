@@ -53,7 +53,7 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 			t.Parallel()
 			var said bytes.Buffer
 			h := host.Host{StateDir: t.TempDir(), Stderr: &said}
-			r := &resumer{host: h, driver: &tc.driver, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", deaths: tc.deaths}
+			r := &resumer{host: h, driver: &tc.driver, command: host.BuildCommand, name: "box", logs: t.TempDir(), id: "x", deaths: tc.deaths}
 			again, err := r.died(t.Context(), tc.sb, 0, broken)
 			assert.Equal(t, again, tc.again, "%v\n%s", err, said.String())
 			if tc.err != "" {
@@ -69,7 +69,7 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 func TestStoppedLoopIsNotRestarted(t *testing.T) {
 	for _, sb := range []lifecycle.Sandbox{{Name: "box"}, {}} {
 		h := host.Host{StateDir: t.TempDir(), Stderr: &bytes.Buffer{}}
-		r := &resumer{host: h, driver: &restarting{state: lifecycle.Stopped}, command: host.BuildCommand, name: "box", root: t.TempDir(), id: "x", deaths: 1}
+		r := &resumer{host: h, driver: &restarting{state: lifecycle.Stopped}, command: host.BuildCommand, name: "box", logs: t.TempDir(), id: "x", deaths: 1}
 		record, err := h.NewRecord(host.Record{ID: "x", Command: []string{"ralph", "build"}, Sandbox: "box"})
 		assert.NilError(t, err)
 		defer record.Done(nil)

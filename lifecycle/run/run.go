@@ -16,7 +16,7 @@ import (
 
 // Options are the options of [Run].
 type Options struct {
-	// Command is plan, build, run, shell or task.
+	// Command is plan, build, run or shell.
 	Command string
 	// Args are passed to the command unchanged.
 	Args []string
@@ -54,6 +54,7 @@ type session struct {
 	host.Host
 	background *background // nil for a command that cannot be detached
 	id         string      // of the dispatch
+	token      string      // of its session; empty where connections say whose they are
 }
 
 // Run runs a command in the sandbox of the current scope and returns its exit code. With an
@@ -67,7 +68,7 @@ func Run(ctx context.Context, from host.Host, opts Options) (int, error) {
 	}
 	code, err := run(ctx, h, opts)
 	if err != nil && h.background.isDetached() {
-		h.saveEnd("", "", code, err)
+		h.saveEnd("", code, err)
 		return max(code, 1), nil // the error is saved
 	}
 	return code, err
@@ -106,17 +107,15 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 			return 0, err
 		}
 	}
-	if err := t.scan.Worktree(ctx, opts.Command); err != nil {
-		return 0, err
-	}
-	if err := t.backlog(h.Host).Check(opts.Command, opts.Args); err != nil {
+	if err := t.scan.Worktree(ctx); err != nil {
 		return 0, err
 	}
 	if host.IsLoop(opts.Command) {
 		h.ReportEnd(t.name)
 		h.ReportBackgroundLoops(t.wt)
 	}
-	record, err := h.NewRecord(host.Record{ID: h.id, Command: r.args(), Scope: t.spec.Scope, Root: t.spec.Root, Sandbox: t.spec.Name})
+	h.token = newToken(opts.Command)
+	record, err := h.NewRecord(host.Record{ID: h.id, Token: h.token, Command: r.args(), Scope: t.spec.Scope, Root: t.spec.Root, Sandbox: t.spec.Name})
 	if err != nil {
 		return 0, err
 	}
@@ -139,7 +138,7 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	code, err := finish(ctx, h.Host, r, res)
 	err = errors.Join(err, watched(ctx, !h.background.isDetached(), !continues(res.Err)))
 	err = report.end(code, err)
-	h.saveEnd(t.name, t.wt.Root, code, err)
+	h.saveEnd(t.name, code, err)
 	r.notify.Ended(code, err)
 	return code, err
 }

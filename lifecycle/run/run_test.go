@@ -62,11 +62,6 @@ func TestEnvironment(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(env[0], `RALPH_CONFIG={"agent":"claude"`), env[0])
 	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "ANTHROPIC_API_KEY=key", "MINE=a b"}, common...))
 
-	in.opts.Command = "task"
-	env, err = environment(t.Context(), h, in, nil)
-	assert.NilError(t, err)
-	assert.DeepEqual(t, env[1:], append([]string{"RALPH_SCOPE_REPO=o/r", "RALPH_SCOPE_BRANCH=b", "RALPH_BRANCH=b", "MINE=a b"}, common...))
-
 	in.cfg.Agent.Name, in.opts.Command = "shell", "build"
 	h.Terminal = noTerminal{}
 	env, err = environment(t.Context(), h, in, nil)

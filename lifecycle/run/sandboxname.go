@@ -34,9 +34,9 @@ func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choi
 }
 
 // restrict applies the network policy to a microVM before an agent is started in it.
-func restrict(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec, command string) error {
+func restrict(ctx context.Context, at Choice, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	d, ok := at.Driver.(lifecycle.Restricter)
-	if !ok || command == host.TaskCommand {
+	if !ok {
 		return nil
 	}
 	return d.Restrict(ctx, sb, spec.Egress)

@@ -27,21 +27,14 @@ type signer struct {
 // signs returns a signer that uses the user's ssh-agent; nil, with a warning, where that is
 // impossible. It is an error if the key is not in the ssh-agent.
 func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifecycle.Spec) (*signer, error) {
-	if !t.cfg.Sandbox.Sign {
-		return nil, nil
-	}
-	why, err := whyUnsigned(ctx, t.Driver, private, *spec)
+	why, err := makeSignable(ctx, h, t, private, spec)
 	if err != nil {
 		return nil, err
 	}
 	if why != "" {
-		if t.opts.Command != host.TaskCommand {
-			h.Report("Warning: sandbox.sign has no effect, and commits are not signed: " + why)
-		}
-		return nil, nil
+		h.Report("Warning: sandbox.sign has no effect, and commits are not signed: " + why)
 	}
-	spec.SignDir = sshsign.Dir(h.StateDir, spec.Name)
-	if t.opts.Command == host.TaskCommand {
+	if spec.SignDir == "" {
 		return nil, nil
 	}
 	s := &signer{agent: sshsign.Agent(h.Getenv("SSH_AUTH_SOCK")), dir: spec.SignDir}
@@ -53,6 +46,18 @@ func signs(ctx context.Context, h host.Host, t Target, private bool, spec *lifec
 		return nil, hint.Wrap(err, "or disable signing with --sign=false")
 	}
 	return s, nil
+}
+
+// makeSignable gives the sandbox the directory of the socket, if commits are to be signed. It returns why that
+// is impossible.
+func makeSignable(ctx context.Context, h host.Host, t Target, private bool, spec *lifecycle.Spec) (why string, err error) {
+	if !t.cfg.Sandbox.Sign {
+		return "", nil
+	}
+	if why, err = whyUnsigned(ctx, t.Driver, private, *spec); err == nil && why == "" {
+		spec.SignDir = sshsign.Dir(h.StateDir, spec.Name)
+	}
+	return why, err
 }
 
 // whyUnsigned returns why commits cannot be signed; empty if they can.

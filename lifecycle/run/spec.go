@@ -114,14 +114,8 @@ func ensurer(h host.Host, t Target, use *host.Use) *lifecycle.Ensurer {
 			return err
 		},
 	}
-	if t.Kind == config.DriverSbx && !t.spec.Ephemeral {
-		e.Lost = func(ctx context.Context) error { return t.reclaim(ctx, h) }
-	}
-	if gitsync.IsClone(h.StateDir, t.name) { // another command would bring its backlog there again
+	if gitsync.IsClone(h.StateDir, t.name) { // another command could commit there after they were fetched
 		e.Exclude = func(lifecycle.Sandbox) (func(), error) { return use.Exclude() }
-	}
-	if t.opts.Command == host.TaskCommand {
-		e.AnyAgent = egressOf(h, t.spec, t.cfg, t.Choice)
 	}
 	return e
 }

@@ -37,7 +37,7 @@ type supervisor struct {
 // stop is called. It does not restart a container that has ended.
 func supervise(ctx context.Context, h host.Host, r Ready, spec lifecycle.Spec, ensurer *lifecycle.Ensurer) (stop func()) {
 	driver, ok := r.Driver.(*container.Driver)
-	if !ok || r.opts.Command == host.TaskCommand {
+	if !ok {
 		return func() {}
 	}
 	quiet := *ensurer

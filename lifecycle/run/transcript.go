@@ -13,14 +13,14 @@ import (
 
 // Transcribed returns the commands whose output the host records. Loops record theirs
 // themselves.
-func Transcribed() []string { return []string{"run", "shell", host.TaskCommand} }
+func Transcribed() []string { return []string{host.RunCommand, host.ShellCommand} }
 
-// transcribe records the output of a process until end is called.
-func transcribe(h host.Host, root, command string, p *lifecycle.Process) (end func()) {
+// transcribe records the output of a process in a directory of logs until end is called.
+func transcribe(h host.Host, logs, command string, p *lifecycle.Process) (end func()) {
 	if !slices.Contains(Transcribed(), command) {
 		return func() {}
 	}
-	transcript, err := runlog.CreateTranscript(root, command, time.Now(), host.FileOwner(root))
+	transcript, err := runlog.CreateTranscript(logs, command, time.Now())
 	if err != nil {
 		h.Report(fmt.Sprintf("Warning: recording the output: %v", err))
 	}

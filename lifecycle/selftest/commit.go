@@ -21,13 +21,11 @@ func (t *test) commit(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, args := range [][]string{
-		{"task", "create", "proof", taskTitle, "-s", `["` + taskScript + `"]`},
-		{"build", "-n", "1"},
-	} {
-		if _, err := t.run(ctx, args...); err != nil {
-			return "", err
-		}
+	if err := t.sandbox.CreateTask(ctx, "proof", taskTitle, taskScript); err != nil {
+		return "", err
+	}
+	if _, err := t.run(ctx, "build", "-n", "1"); err != nil {
+		return "", err
 	}
 	// A sandbox with a private clone has its commits on another ref.
 	made, err := git(ctx, t.root, "log", "--format=%h %s", "--all", "--not", before)

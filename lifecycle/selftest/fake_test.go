@@ -79,8 +79,8 @@ type fakeSandbox struct {
 	version string
 	commit  string // the title of the build's commit; empty for none
 	content string
+	step    string // of the task
 	making  func(ctx context.Context) error
-	broken  error // why nothing runs in it
 	exit    int
 	build   func(root string)
 	removal error
@@ -91,11 +91,8 @@ type fakeSandbox struct {
 func (s *fakeSandbox) Name() string { return "ralph-selftest-x-main" }
 
 func (s *fakeSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) (int, error) {
-	if args[0] == "task" && args[1] == "list" && s.making != nil {
+	if args[0] == "version" && s.making != nil {
 		return 0, s.making(ctx)
-	}
-	if s.broken != nil && args[0] != "task" {
-		return 0, s.broken
 	}
 	switch args[0] {
 	case "version":
@@ -108,8 +105,16 @@ func (s *fakeSandbox) Ralph(ctx context.Context, out io.Writer, args ...string) 
 	}
 }
 
+func (s *fakeSandbox) CreateTask(_ context.Context, _, _, step string) error {
+	s.step = step
+	return nil
+}
+
 func (s *fakeSandbox) work(ctx context.Context, out io.Writer) error {
 	_, _ = io.WriteString(out, "working\nworked\n")
+	if s.step != taskScript {
+		return errors.New("no task")
+	}
 	if s.commit == "" {
 		return nil
 	}

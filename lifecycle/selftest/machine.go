@@ -54,6 +54,8 @@ type Sandbox interface {
 	// Ralph runs a command of ralph in it and returns the exit code. Cancelling
 	// ctx ends the command.
 	Ralph(ctx context.Context, out io.Writer, args ...string) (int, error)
+	// CreateTask adds a task with one step to the backlog of its scope.
+	CreateTask(ctx context.Context, id, title, step string) error
 	// Remove removes it, even if partially created, and its state files.
 	Remove(ctx context.Context) error
 }

@@ -17,9 +17,9 @@ import (
 // Log is the open log of a loop.
 type Log struct{ *runlog.Reader }
 
-// Open opens the log of a loop of the worktree.
+// Open opens the log of a loop of the branch.
 func (w Worktree) Open(l Loop) (Log, error) {
-	r, err := runlog.Find(w.Root, func(found runlog.Loop) bool { return found.ID == l.ID })
+	r, err := runlog.Find(w.Logs, func(found runlog.Loop) bool { return found.ID == l.ID })
 	if errors.Is(err, fs.ErrNotExist) {
 		return Log{}, ErrNotFound
 	}

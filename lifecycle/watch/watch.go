@@ -9,7 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"math"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -39,6 +40,7 @@ type Worktree struct {
 	Repo   string `json:"repo"`
 	Branch string `json:"branch"`
 	Root   string `json:"root"`
+	Logs   string `json:"-"` // directory of the logs
 	// Current marks the one of the command.
 	Current bool `json:"current"`
 	// Sandbox is nil if there is none, or if sandboxes could not be listed.
@@ -97,11 +99,12 @@ func Collect(ctx context.Context, h host.Host, opts Options) (State, error) {
 		if s.OtherClient != "" { // the loops of its worktree are unknown
 			continue
 		}
-		state.Worktrees = append(state.Worktrees, Worktree{Repo: s.Repo, Branch: s.Branch, Root: s.Worktree, Current: s.Current, Sandbox: s})
+		state.Worktrees = append(state.Worktrees, Worktree{Repo: s.Repo, Branch: s.Branch, Root: s.Worktree, Logs: s.Logs, Current: s.Current, Sandbox: s})
 	}
 	if at.Inside {
 		state.addWorktrees(ctx, h, at.Worktree)
 	}
+	state.addFormer(h)
 	state.addLoops()
 	for line := range strings.Lines(warnings.text.String()) {
 		state.Warnings = append(state.Warnings, strings.TrimPrefix(termsafe.Line(line), "Warning: "))
@@ -131,42 +134,39 @@ func (s *State) addWorktrees(ctx context.Context, h host.Host, wt gitrepo.Worktr
 	if err != nil {
 		h.Warn(err)
 	}
-	s.add(Worktree{Repo: wt.Scope.Repo, Branch: wt.Scope.Branch, Root: wt.Root, Current: true})
+	s.add(h, Worktree{Repo: wt.Scope.Repo, Branch: wt.Scope.Branch, Root: wt.Root, Current: true})
 	for _, t := range trees {
 		if !t.Missing && t.Branch != "" && !t.Current { // RALPH_SCOPE_BRANCH can rename the current branch
-			s.add(Worktree{Repo: wt.Scope.Repo, Branch: t.Branch, Root: t.Path})
+			s.add(h, Worktree{Repo: wt.Scope.Repo, Branch: t.Branch, Root: t.Path})
 		}
 	}
 }
 
-func (s *State) add(w Worktree) {
+func (s *State) add(h host.Host, w Worktree) {
 	if !slices.ContainsFunc(s.Worktrees, func(other Worktree) bool { return other.Root == w.Root && other.Branch == w.Branch }) {
+		w.Logs = h.LogsOf(lifecycle.Sandbox{Root: w.Root, Scope: gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}})
 		s.Worktrees = append(s.Worktrees, w)
 	}
 }
 
-// addLoops reads the logs of all worktrees, also for branches that were checked out there before.
+// addFormer adds the branches that were checked out in the worktrees before.
+func (s *State) addFormer(h host.Host) {
+	owners, err := h.Owners()
+	if err != nil {
+		h.Warn(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		o := owners[name]
+		if slices.ContainsFunc(s.Worktrees, func(w Worktree) bool { return w.Root == o.Root }) {
+			s.add(h, Worktree{Repo: o.Scope.Repo, Branch: o.Scope.Branch, Root: o.Root})
+		}
+	}
+}
+
+// addLoops reads the logs.
 func (s *State) addLoops() {
-	logs := map[string][]runlog.Snapshot{}
-	for _, w := range s.Worktrees {
-		if _, read := logs[w.Root]; !read {
-			listed := map[string]int{}
-			logs[w.Root] = runlog.Recent(w.Root, math.MaxInt, func(l runlog.Loop) bool {
-				listed[l.Branch]++
-				return listed[l.Branch] <= maxLoops
-			})
-		}
-	}
-	for root, found := range logs {
-		i := slices.IndexFunc(s.Worktrees, func(w Worktree) bool { return w.Root == root })
-		for _, log := range found {
-			if log.Branch != "" {
-				s.add(Worktree{Repo: s.Worktrees[i].Repo, Branch: log.Branch, Root: root})
-			}
-		}
-	}
 	for i := range s.Worktrees {
-		s.Worktrees[i].fill(logs[s.Worktrees[i].Root])
+		s.Worktrees[i].fill()
 	}
 	s.Worktrees = slices.DeleteFunc(s.Worktrees, func(w Worktree) bool { return w.Sandbox == nil && len(w.Loops) == 0 && !w.Current })
 	slices.SortFunc(s.Worktrees, func(a, b Worktree) int {
@@ -180,14 +180,11 @@ func (s *State) addLoops() {
 	})
 }
 
-func (w *Worktree) fill(logs []runlog.Snapshot) {
+func (w *Worktree) fill() {
 	w.Key, w.Loops = key(w.Root, w.Branch), []Loop{}
-	for _, log := range logs {
-		if log.Branch != "" && log.Branch != w.Branch {
-			continue
-		}
+	for _, log := range runlog.Recent(w.Logs, maxLoops, runlog.Any) {
 		loop := Loop{
-			Key: key(w.Root, log.ID), ID: log.ID, Mode: termsafe.Line(log.Mode), Agent: termsafe.Line(log.Agent), Started: log.Started,
+			Key: key(w.Root, w.Branch, log.ID), ID: log.ID, Mode: termsafe.Line(log.Mode), Agent: termsafe.Line(log.Agent), Started: log.Started,
 			Stop: termsafe.Line(log.Stop), Error: termsafe.Line(log.Error), Summary: termsafe.Line(log.Summary), Now: log.Now,
 		}
 		if log.Last != nil {
@@ -232,14 +229,12 @@ func (s State) Find(key string) (Worktree, Loop, error) {
 	return Worktree{}, Loop{}, ErrNotFound
 }
 
-// Tasks returns the newest copy of the worktree's backlog, and when it was taken.
-func (w Worktree) Tasks(h host.Host) ([]backlogs.Task, time.Time, error) {
-	name, err := h.SandboxName(gitrepo.Worktree{Root: w.Root, Scope: gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}})
-	if w.Sandbox != nil {
-		name, err = w.Sandbox.Name, nil
-	}
+// Tasks returns the tasks of the worktree's backlog; nil without one.
+func (w Worktree) Tasks(ctx context.Context, h host.Host) ([]backlogs.Task, error) {
+	scope := gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}
+	name, err := h.SandboxName(gitrepo.Worktree{Root: w.Root, Scope: scope})
 	if err != nil {
-		return nil, time.Time{}, nil //nolint:nilerr // without a scope there is no backlog
+		return nil, nil //nolint:nilerr // without a scope there is no backlog
 	}
-	return backlogs.Backlog{Host: h, Sandbox: name, Root: w.Root}.Tasks(w.Repo, w.Branch)
+	return backlogs.Tasks(ctx, h, name, scope)
 }

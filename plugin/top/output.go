@@ -13,7 +13,7 @@ const outputMax = 64 << 10
 
 // output is the end of the output of a sandbox's loop.
 type output struct {
-	sandbox, id, root string
+	sandbox, id, logs string
 	log               *runlog.Reader // nil before it is found
 	at                runlog.Cursor
 	end               []byte
@@ -21,7 +21,7 @@ type output struct {
 }
 
 func outputOf(s manage.SandboxStatus) *output {
-	o := &output{sandbox: s.Name, root: s.Worktree}
+	o := &output{sandbox: s.Name, logs: s.Logs}
 	if s.Loop != nil {
 		o.id = s.Loop.ID
 	}
@@ -43,7 +43,7 @@ func (o *output) read() []string {
 		return nil
 	}
 	if o.log == nil {
-		log, err := runlog.Find(o.root, func(l runlog.Loop) bool { return termsafe.Line(l.ID) == o.id })
+		log, err := runlog.Find(o.logs, func(l runlog.Loop) bool { return termsafe.Line(l.ID) == o.id })
 		if err != nil {
 			return nil
 		}

@@ -237,13 +237,13 @@ func TestKeysRunCommands(t *testing.T) {
 }
 
 func TestOutputFollowsTheSelection(t *testing.T) {
-	top := t.TempDir()
-	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Started: noon})
+	logs := t.TempDir()
+	log, err := runlog.Create(logs, runlog.Loop{Mode: "build", Started: noon})
 	assert.NilError(t, err)
 	out := log.Output(1)
 	_, _ = out.Write([]byte("first\x1b[2J\tline\n"))
 	s := sandbox("main", manage.Working, working("a", "A", time.Minute, 1))
-	s.Worktree, s.Loop.ID = top, log.Loop.ID
+	s.Logs, s.Loop.ID = logs, log.Loop.ID
 	m := dashboard(80, 24, false, sandbox("new", manage.Unknown, nil), s)
 	assert.Check(t, is.Contains(m.screen(), "no output"))
 	read := press(m, "down")

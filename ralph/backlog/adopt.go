@@ -3,10 +3,6 @@ package backlog
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
-
-	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Other is another scope of the database, with the number of its tasks that are not deleted.
@@ -61,9 +57,9 @@ func (s *Store) Adopt(ctx context.Context, from Scope) (moved int64, err error) 
 		case err != nil:
 			return err
 		case twice.Valid:
-			return fmt.Errorf("task '%s' exists on both branches", twice.String)
+			return existsTwice(twice.String)
 		case claimed.Valid:
-			return hint.Wrap(fmt.Errorf("task '%s' is active", claimed.String), "wait until its loop has ended, or stop it")
+			return activeElsewhere(claimed.String)
 		}
 		res, err := tx.ExecContext(ctx, `
 			UPDATE tasks SET scope_repo = ?1, scope_branch = ?2, updated_at = datetime('now')
@@ -72,7 +68,7 @@ func (s *Store) Adopt(ctx context.Context, from Scope) (moved int64, err error) 
 			return err
 		}
 		if moved, err = res.RowsAffected(); err == nil && moved == 0 {
-			err = errors.New("there are no tasks of that branch")
+			err = errNoTasks
 		}
 		return err
 	})

@@ -10,13 +10,17 @@ import (
 	"os"
 )
 
-// Agent is a session that works on tasks.
+// Agent works on tasks.
 type Agent struct {
 	ID        string // four hexadecimal digits, unique in the database
 	PID       int
 	Hostname  string
 	StartedAt string // UTC, as YYYY-MM-DD HH:MM:SS
 	Status    string // active or stopped
+	// Loop reports whether a loop has registered the agent: it dies with the loop's session, or without one with the
+	// process.
+	Loop    bool
+	Session string // empty without one
 }
 
 const agentIDAttempts = 10
@@ -33,17 +37,18 @@ func Hostname(getenv func(string) string) (string, error) {
 	return name, nil
 }
 
-// RegisterAgent records a new active agent and returns its id.
-func (s *Store) RegisterAgent(ctx context.Context, pid int, hostname string) (id string, err error) {
+// RegisterAgent records a new active agent and returns its ID.
+func (s *Store) RegisterAgent(ctx context.Context, a Agent) (id string, err error) {
+	session := sql.NullString{String: a.Session, Valid: a.Loop}
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		for range agentIDAttempts {
 			var b [2]byte
 			_, _ = rand.Read(b[:]) // never fails
 			id = hex.EncodeToString(b[:])
 			n, err := affected(ctx, tx, `
-				INSERT INTO agents (id, pid, hostname, scope_repo, scope_branch)
-				SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM agents WHERE id = ?1)`,
-				id, pid, hostname, s.scope.Repo, s.scope.Branch)
+				INSERT INTO agents (id, pid, hostname, scope_repo, scope_branch, session)
+				SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM agents WHERE id = ?1)`,
+				id, a.PID, a.Hostname, s.scope.Repo, s.scope.Branch, session)
 			if err != nil || n == 1 {
 				return err
 			}
@@ -62,11 +67,12 @@ func (s *Store) Agents(ctx context.Context) ([]Agent, error) {
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		agents = nil
 		return each(ctx, tx, `
-			SELECT id, COALESCE(CAST(pid AS INTEGER), 0), COALESCE(hostname, ''), COALESCE(started_at, ''), status
+			SELECT id, COALESCE(CAST(pid AS INTEGER), 0), COALESCE(hostname, ''), COALESCE(started_at, ''), status,
+				session IS NOT NULL, COALESCE(session, '')
 			FROM agents WHERE scope_repo = ? AND scope_branch = ? AND status = 'active'
-			ORDER BY started_at DESC, rowid DESC`, []any{s.scope.Repo, s.scope.Branch}, func(rows *sql.Rows) error {
+			ORDER BY started_at DESC, rowid DESC`, s.args(), func(rows *sql.Rows) error {
 			var a Agent
-			err := rows.Scan(&a.ID, &a.PID, &a.Hostname, &a.StartedAt, &a.Status)
+			err := rows.Scan(&a.ID, &a.PID, &a.Hostname, &a.StartedAt, &a.Status, &a.Loop, &a.Session)
 			agents = append(agents, a)
 			return err
 		})
@@ -74,29 +80,99 @@ func (s *Store) Agents(ctx context.Context) ([]Agent, error) {
 	return agents, err
 }
 
-// AgentIDs returns the ids of all agents of the scope, stopped ones too.
+// AgentIDs returns the IDs of all agents of the scope, stopped ones too.
 func (s *Store) AgentIDs(ctx context.Context) (map[string]bool, error) {
 	ids := map[string]bool{}
 	err := s.read(ctx, func(tx *sql.Tx) error {
-		return each(ctx, tx, "SELECT id FROM agents WHERE scope_repo = ? AND scope_branch = ?",
-			[]any{s.scope.Repo, s.scope.Branch}, func(rows *sql.Rows) error {
-				var id string
-				err := rows.Scan(&id)
-				ids[id] = true
-				return err
-			})
+		return each(ctx, tx, "SELECT id FROM agents WHERE scope_repo = ? AND scope_branch = ?", s.args(), func(rows *sql.Rows) error {
+			var id string
+			err := rows.Scan(&id)
+			ids[id] = true
+			return err
+		})
 	})
 	return ids, err
 }
 
 // DeregisterAgent marks an agent as stopped. It is idempotent.
 func (s *Store) DeregisterAgent(ctx context.Context, id string) error {
+	return s.write(ctx, func(tx *sql.Tx) error { return s.stop(ctx, tx, id) })
+}
+
+func (s *Store) stop(ctx context.Context, tx *sql.Tx, id string) error {
+	n, err := affected(ctx, tx, "UPDATE agents SET status = 'stopped' WHERE scope_repo = ? AND scope_branch = ? AND id = ?", s.args(id)...)
+	if err == nil && n == 0 {
+		return faultf(ErrNotFound, "agent '%s' not found", id)
+	}
+	return err
+}
+
+// BeginRun starts a run of an agent: [Store.Overtaken] returns only what it loses from now on.
+func (s *Store) BeginRun(ctx context.Context, agent string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
-		n, err := affected(ctx, tx, "UPDATE agents SET status = 'stopped' WHERE id = ? AND scope_repo = ? AND scope_branch = ?",
-			id, s.scope.Repo, s.scope.Branch)
-		if err == nil && n == 0 {
-			return faultf(ErrNotFound, "agent '%s' not found", id)
-		}
+		_, err := tx.ExecContext(ctx, "UPDATE tasks AS t SET taken_from = NULL WHERE "+inScope+" AND t.taken_from = ?3", s.args(agent)...)
 		return err
 	})
+}
+
+// Overtaken returns the tasks that others have claimed in this run of the agent, after its leases had expired.
+func (s *Store) Overtaken(ctx context.Context, agent string) (slugs []string, err error) {
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		slugs = nil
+		return each(ctx, tx, "SELECT t.slug FROM tasks t WHERE "+inScope+" AND t.taken_from = ?3 AND t.claimed_by IS NOT ?3 ORDER BY "+inOrder,
+			s.args(agent), func(rows *sql.Rows) error {
+				var slug string
+				err := rows.Scan(&slug)
+				slugs = append(slugs, slug)
+				return err
+			})
+	})
+	return slugs, err
+}
+
+// Released is a task released from a dead agent.
+type Released struct{ Agent, Slug string }
+
+const reasonDead = "agent process died"
+
+// ReleaseDead reopens the tasks of dead agents and marks these agents as stopped.
+func (s *Store) ReleaseDead(ctx context.Context, dead func(Agent) bool) ([]Released, error) {
+	agents, err := s.Agents(ctx)
+	if err == nil {
+		err = s.write(ctx, func(tx *sql.Tx) error { return s.blockExpired(ctx, tx) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Released
+	for _, a := range agents {
+		if !dead(a) {
+			continue
+		}
+		released, err := s.releaseAll(ctx, a.ID)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, released...)
+	}
+	return all, nil
+}
+
+func (s *Store) releaseAll(ctx context.Context, id string) (released []Released, err error) {
+	err = s.write(ctx, func(tx *sql.Tx) error {
+		released = nil
+		err := each(ctx, tx, reopen+`
+			WHERE scope_repo = ? AND scope_branch = ? AND status = 'active' AND assignee = ? RETURNING slug`,
+			[]any{reasonDead, s.scope.Repo, s.scope.Branch, id}, func(rows *sql.Rows) error {
+				r := Released{Agent: id}
+				err := rows.Scan(&r.Slug)
+				released = append(released, r)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		return s.stop(ctx, tx, id)
+	})
+	return released, err
 }

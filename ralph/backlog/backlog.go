@@ -47,7 +47,12 @@ type Store struct {
 	scope Scope
 	wait  backoff
 	fence fence
+	// limited reports whether the size of the database is.
+	limited bool
 }
+
+// Path returns the path of the database.
+func (s *Store) Path() string { return s.path }
 
 // Top returns the root of the worktree of the database.
 func (s *Store) Top() string { return filepath.Dir(filepath.Dir(s.path)) }
@@ -56,24 +61,43 @@ func (s *Store) Top() string { return filepath.Dir(filepath.Dir(s.path)) }
 // directory is created, with a .gitignore that hides it from git. An
 // incompatible database is an error and is not changed.
 func Open(ctx context.Context, path string, scope Scope) (*Store, error) {
-	return open(ctx, path, scope, defaultBackoff())
+	if err := prepareDir(path); err != nil {
+		return nil, err
+	}
+	if err := hideFromGit(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
+	return open(ctx, path, scope, defaultBackoff(), 0)
 }
 
-func open(ctx context.Context, path string, scope Scope, wait backoff) (*Store, error) {
+const (
+	// maxDatabase bounds the size of a database of the host, in bytes.
+	maxDatabase = 256 << 20
+	// pageSize is SQLite's default.
+	pageSize = 4096
+)
+
+// OpenHost is Open for a database outside of a worktree, which agents fill only through this program. Its size is limited.
+func OpenHost(ctx context.Context, path string, scope Scope) (*Store, error) {
+	if err := prepareDir(path); err != nil {
+		return nil, err
+	}
+	return open(ctx, path, scope, defaultBackoff(), maxDatabase/pageSize)
+}
+
+// open opens a database, which has at most maxPages unless that is 0.
+func open(ctx context.Context, path string, scope Scope, wait backoff, maxPages int) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("locating the task database: %w", err)
 	}
-	if err := prepareDir(path); err != nil {
-		return nil, err
-	}
-	connector, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout))
+	connector, err := sqlite.NewConnector(dataSource(path, wait.busyTimeout, maxPages))
 	if err != nil {
 		return nil, fmt.Errorf("opening task database %s: %w", path, err)
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1) // several would wait for each other's locks
-	s := &Store{db: db, path: path, scope: scope, wait: wait}
+	s := &Store{db: db, path: path, scope: scope, wait: wait, limited: maxPages > 0}
 	err = s.prepareSchema(ctx)
 	if err == nil {
 		err = s.migrateScope(ctx)

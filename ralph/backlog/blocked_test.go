@@ -1,6 +1,8 @@
 package backlog
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -96,7 +98,7 @@ func TestReleaseDeadBlocksTasksWithExpiredLeases(t *testing.T) {
 		sandboxDied(t, s, path)
 	}
 	assert.Equal(t, get(t, s, "a").Status, StatusActive)
-	_, err := s.ReleaseDead(t.Context(), "box")
+	_, err := s.ReleaseDead(t.Context(), func(Agent) bool { return false })
 	assert.NilError(t, err)
 	assert.Equal(t, get(t, s, "a").Status, StatusBlocked)
 	assert.Equal(t, get(t, s, "a").FailReason, "lease expired")
@@ -138,4 +140,27 @@ func TestDisplayedStatus(t *testing.T) {
 	counts, err := s.Counts(t.Context())
 	assert.NilError(t, err)
 	assert.Equal(t, counts, Counts{Open: 1, Done: 1, Blocked: 4, Waiting: 3, Failed: 1})
+}
+
+// The result of a task that blocks many is read once.
+func TestResultOfManyBlockedTasks(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a")
+	var plan strings.Builder
+	for i := range 2000 {
+		_, _ = fmt.Fprintf(&plan, "{\"id\":\"t%d\",\"t\":\"T\",\"deps\":[\"a\"]}\n", i)
+	}
+	_, err := s.Sync(t.Context(), strings.NewReader(plan.String()))
+	assert.NilError(t, err)
+	claim(t, s, "a", "me")
+	result := `{"commit":"` + strings.Repeat("x", 200_000) + `"}`
+	assert.NilError(t, s.Done(t.Context(), "a", result))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	tasks, err := s.List(t.Context(), Filter{})
+	runtime.ReadMemStats(&after)
+	assert.NilError(t, err)
+	assert.Equal(t, len(tasks), 2001)
+	assert.Equal(t, get(t, s, "t0").Blockers[0].Result, result)
+	assert.Assert(t, after.TotalAlloc-before.TotalAlloc < 100<<20, "%d bytes", after.TotalAlloc-before.TotalAlloc)
 }

@@ -38,7 +38,8 @@ func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error
 		err := each(ctx, tx, `
 			UPDATE tasks AS t SET retry_count = COALESCE(retry_count, 0) + (status = 'active'),
 				failures = COALESCE(failures, 0) + (status = 'active'), status = 'active',
-				assignee = ?4, attempt = COALESCE(attempt, 0) + 1, lease_expires_at = datetime('now', ?5), updated_at = datetime('now')
+				assignee = ?4,
+				taken_from = CASE WHEN status = 'active' THEN claimed_by ELSE taken_from END, claimed_by = ?4, attempt = COALESCE(attempt, 0) + 1, lease_expires_at = datetime('now', ?5), updated_at = datetime('now')
 			WHERE `+which+" RETURNING "+taskColumns("status"),
 			s.args(o.Slug, o.Agent, leaseModifier(o.Lease)), found.scan)
 		if err != nil {
@@ -53,9 +54,6 @@ func (s *Store) Claim(ctx context.Context, o ClaimOptions) (task Task, err error
 		task = found.tasks[0]
 		return nil
 	})
-	if err == nil {
-		s.log(Entry{Op: opClaim, Slug: task.Slug, Agent: o.Agent, Attempt: task.Attempt})
-	}
 	return task, err
 }
 
@@ -78,10 +76,10 @@ func (s *Store) Renew(ctx context.Context, slug, agent string, lease time.Durati
 }
 
 // Done finishes an active task. resultJSON is stored unchanged; an empty one
-// keeps the stored result. Assignee and lease are checked only if the store
-// knows the attempt of the caller (see [Store.Fence]).
+// keeps the stored result. Assignee and lease are checked only in a store with a
+// [Store.Fence] or of an agent.
 func (s *Store) Done(ctx context.Context, slug, resultJSON string) error {
-	return s.logged(Entry{Op: opDone, Slug: slug, Result: resultJSON}, s.write(ctx, func(tx *sql.Tx) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
 		id, err := s.findActive(ctx, tx, slug)
 		if err != nil {
 			return err
@@ -90,19 +88,19 @@ func (s *Store) Done(ctx context.Context, slug, resultJSON string) error {
 			UPDATE tasks SET status = 'done', result = COALESCE(?, result), fail_reason = NULL, updated_at = datetime('now')
 			WHERE id = ?`, null(resultJSON), id)
 		return err
-	}))
+	})
 }
 
 // Fail reopens an active task and increments its retry count. reason can be empty.
 func (s *Store) Fail(ctx context.Context, slug, reason string) error {
-	return s.logged(Entry{Op: opFail, Slug: slug, Reason: reason}, s.write(ctx, func(tx *sql.Tx) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
 		id, err := s.findActive(ctx, tx, slug)
 		if err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, reopen+" WHERE id = ?", null(reason), id)
 		return err
-	}))
+	})
 }
 
 // Reopen reopens a task that is done, discards its result and increments its
@@ -162,7 +160,7 @@ func (s *Store) findActive(ctx context.Context, tx *sql.Tx, slug string) (id str
 		return "", err
 	}
 	if status != StatusActive {
-		return "", faultf(ErrNotActive, "task '%s' is not active (status: %s)", slug, status)
+		return "", notActive(slug, status)
 	}
 	return id, nil
 }

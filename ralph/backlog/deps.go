@@ -45,6 +45,13 @@ func (s *Store) Block(ctx context.Context, slug, blocker string) error {
 // Unblock removes a dependency.
 func (s *Store) Unblock(ctx context.Context, slug, blocker string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
+		id, _, err := s.find(ctx, tx, slug)
+		if err == nil {
+			err = s.checkFence(ctx, tx, id, slug)
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
 		n, err := affected(ctx, tx, `
 			DELETE FROM task_deps
 			WHERE task_id IN (SELECT t.id FROM tasks t WHERE `+inScope+` AND t.slug = ?3)

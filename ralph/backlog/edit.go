@@ -28,7 +28,10 @@ func (s *Store) Create(ctx context.Context, t NewTask) error {
 	if err := checkSlug(t.Slug); err != nil {
 		return err
 	}
-	return s.logged(Entry{Op: opCreate, Slug: t.Slug, Task: &t}, s.write(ctx, func(tx *sql.Tx) error {
+	if err := s.checkSize(t); err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx *sql.Tx) error {
 		id, status, err := s.find(ctx, tx, t.Slug)
 		switch {
 		case errors.Is(err, ErrNotFound):
@@ -42,7 +45,7 @@ func (s *Store) Create(ctx context.Context, t NewTask) error {
 			return err
 		}
 		return s.replaceDeps(ctx, tx, id, t.Deps)
-	}))
+	})
 }
 
 // checkSlug refuses ids that a command line or a list would split.
@@ -78,13 +81,16 @@ type Changes struct {
 // Update changes a task that is not done. A task set to active gets a lease of
 // [DefaultLease].
 func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
-	assignments, args, err := c.sql(s.fence.agent)
+	assignments, args, err := c.sql()
 	if err != nil {
 		return err
 	}
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, status, err := s.find(ctx, tx, slug)
 		if err != nil {
+			return err
+		}
+		if err := s.checkFence(ctx, tx, id, slug); err != nil {
 			return err
 		}
 		if status == StatusDone {
@@ -98,9 +104,8 @@ func (s *Store) Update(ctx context.Context, slug string, c Changes) error {
 	})
 }
 
-// sql returns the assignments of an UPDATE and their arguments. by is the agent
-// that deletes a task; it is empty outside of a run.
-func (c Changes) sql(by string) (assignments []string, args []any, err error) {
+// sql returns the assignments of an UPDATE and their arguments.
+func (c Changes) sql() (assignments []string, args []any, err error) {
 	assignments = []string{"updated_at = datetime('now')"}
 	set := func(column string, value any) {
 		assignments = append(assignments, column+" = ?")
@@ -138,17 +143,14 @@ func (c Changes) sql(by string) (assignments []string, args []any, err error) {
 		}
 		set("failures", 0)
 		set("deleted_at", nil)
-		set("deleted_by", nil)
 	case StatusActive:
 		set("deleted_at", nil)
-		set("deleted_by", nil)
 		assignments = append(assignments, `lease_expires_at = CASE
 			WHEN status = 'active' AND lease_expires_at IS NOT NULL THEN lease_expires_at
 			ELSE datetime('now', ?) END`)
 		args = append(args, leaseModifier(DefaultLease))
 	case StatusDeleted:
 		assignments = append(assignments, "deleted_at = datetime('now')")
-		set("deleted_by", by)
 	default:
 		return nil, nil, fmt.Errorf("status must be open, active, done or deleted, got: %s", *c.Status)
 	}
@@ -162,15 +164,12 @@ func (s *Store) Delete(ctx context.Context, slug string) error {
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", s.args(s.fence.agent, id)...)
+		_, err = tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?", id)
 		return err
 	})
 }
 
-// markDeleted records the deleting agent, its argument ?3: empty outside of a run,
-// and NULL if another program has deleted the task.
-const markDeleted = `UPDATE tasks AS t SET status = 'deleted', deleted_at = datetime('now'),
-	updated_at = datetime('now'), deleted_by = ?3`
+const markDeleted = "UPDATE tasks AS t SET status = 'deleted', deleted_at = datetime('now'), updated_at = datetime('now')"
 
 // DeleteFilter selects tasks for [Store.DeleteMatching]. The zero value matches
 // nothing; SpecRef and Category, if set, must match as well.
@@ -184,7 +183,7 @@ type DeleteFilter struct {
 // DeleteMatching marks matching tasks as deleted and returns their number.
 func (s *Store) DeleteMatching(ctx context.Context, f DeleteFilter) (int, error) {
 	where := inScope + " AND t.status IS NOT 'deleted'"
-	args := s.args(s.fence.agent)
+	args := s.args()
 	if !f.All {
 		marks, values := placeholders(f.Statuses)
 		where += " AND t.status IN (" + marks + ")"

@@ -193,9 +193,9 @@ func TestDeps(t *testing.T) {
 
 func TestAgents(t *testing.T) {
 	s := newStore(t)
-	first, err := s.RegisterAgent(t.Context(), 11, "box")
+	first, err := s.RegisterAgent(t.Context(), Agent{PID: 11, Hostname: "box"})
 	assert.NilError(t, err)
-	second, err := s.RegisterAgent(t.Context(), 12, "box")
+	second, err := s.RegisterAgent(t.Context(), Agent{PID: 12, Hostname: "box"})
 	assert.NilError(t, err)
 	assert.Check(t, cmp.Regexp("^[0-9a-f]{4}$", first))
 	agents, err := s.Agents(t.Context())
@@ -216,6 +216,6 @@ func TestAgents(t *testing.T) {
 func TestRegisterAgentWithoutAFreeID(t *testing.T) {
 	s := newStore(t)
 	query(t, s.path, "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i < 65535) INSERT INTO agents (id) SELECT printf('%04x', i) FROM n")
-	_, err := s.RegisterAgent(t.Context(), 1, "h")
+	_, err := s.RegisterAgent(t.Context(), Agent{PID: 1, Hostname: "h"})
 	assert.Error(t, err, "failed to generate unique agent ID after 10 attempts")
 }

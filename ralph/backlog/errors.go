@@ -31,6 +31,8 @@ var (
 	// ErrLost is wrapped if the task has been claimed again since the caller
 	// claimed it.
 	ErrLost = errors.New("claimed by another agent")
+	// ErrTooLarge is wrapped if an agent creates a task that is too large, or a database is.
+	ErrTooLarge = errors.New("too large")
 	// ErrDamaged is wrapped if the database is corrupt or incompatible.
 	ErrDamaged = errors.New("database is damaged")
 	// ErrLocked is returned if the database stays locked by other processes.
@@ -48,6 +50,10 @@ func (f *fault) Unwrap() error { return f.kind }
 
 func faultf(kind error, format string, args ...any) error {
 	return &fault{kind: kind, message: fmt.Sprintf(format, args...)}
+}
+
+func notActive(slug, status string) error {
+	return faultf(ErrNotActive, "task '%s' is not active (status: %s)", slug, status)
 }
 
 func taskNotFound(slug string) error {
@@ -69,10 +75,10 @@ func (s *Store) damaged(why error) error {
 	return unusable("task database %s is damaged: %s", s.path, why)
 }
 
-// unusable returns an error for a database that must be restored.
+// unusable returns an error for a database that cannot be used.
 func unusable(format string, args ...any) error {
 	return hint.Wrap(faultf(ErrDamaged, format, args...),
-		`restore a copy with "docker ralph task restore", or move it away to start with an empty backlog`)
+		"move it away to start with an empty backlog")
 }
 
 // explain translates errors of SQLite and adds hints.
@@ -91,7 +97,11 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN:
 		return hint.Wrap(fmt.Errorf("writing task database %s: %w", s.path, err), "check the owner and mode of the file and its directory")
 	}
-	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && sysinfo.FullDisk(filepath.Dir(s.path)) != "" {
+	full := sysinfo.FullDisk(filepath.Dir(s.path)) != ""
+	if code == sqlite3.SQLITE_FULL && s.limited && !full {
+		return faultf(ErrTooLarge, "task database %s has reached its size limit", s.path)
+	}
+	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && full {
 		return hint.Wrap(faultf(syscall.ENOSPC, "writing task database %s: no space left on device", s.path), "free some disk space")
 	}
 	return fmt.Errorf("using task database %s: %w", s.path, err)

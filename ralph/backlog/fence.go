@@ -5,54 +5,32 @@ import (
 	"database/sql"
 )
 
-// fence identifies the caller of a store.
+// fence restricts what a store changes.
 type fence struct {
-	run      string         // record of the caller's run, if any
-	agent    string         // agent of that run
-	attempts map[string]int // passed by the caller, by slug
+	attempts map[string]int // by slug
+	agent    *string        // nil: a user
 }
 
-// fenceFromEnv returns the fence of a command; it is empty outside of a run.
-func fenceFromEnv(getenv func(string) string) fence {
-	f := fence{run: getenv(RunEnv)}
-	if f.run != "" {
-		f.agent = getenv("RALPH_AGENT_ID")
-	}
-	return f
+// Fence returns a store whose Renew, Done, Fail, Ask and Block return [ErrLost] for a task that has been claimed again
+// since this attempt.
+func (s *Store) Fence(slug string, attempt int) *Store {
+	fenced := *s
+	fenced.fence.attempts = map[string]int{slug: attempt}
+	return &fenced
 }
 
-// Fence makes Renew, Done, Fail and Block return [ErrLost] for a task that has
-// been claimed again since this attempt. Commands in a run of a loop need no
-// Fence: the run record has their claims.
-func (s *Store) Fence(slug string, attempt int) {
-	if s.fence.attempts == nil {
-		s.fence.attempts = map[string]int{}
-	}
-	s.fence.attempts[slug] = attempt
+// As returns a store for an agent: it changes only tasks that the agent holds, and limits the size of new ones.
+func (s *Store) As(agent string) *Store {
+	restricted := *s
+	restricted.fence.agent = &agent
+	return &restricted
 }
 
-// As sets the agent that uses the store. Tasks of other agents are refused with
-// [ErrLost].
-func (s *Store) As(agent string) { s.fence.agent = agent }
-
-// claimed returns the attempt and agent of the caller's claim, if known. The agent
-// is empty if the attempt was passed to [Store.Fence].
-func (s *Store) claimed(slug string) (attempt int, agent string, known bool) {
-	if attempt, known = s.fence.attempts[slug]; known || s.fence.run == "" {
-		return attempt, "", known
-	}
-	for _, e := range readEntries(s.fence.run) {
-		if e.Op == opClaim && e.Slug == slug && e.Scope == s.scope {
-			attempt, agent, known = e.Attempt, e.Agent, true
-		}
-	}
-	return attempt, agent, known
-}
-
-// checkFence returns [ErrLost] if the task has been claimed by another agent.
+// checkFence returns [ErrLost] for a task that was claimed again since the attempt of the store, and, in the store of an
+// agent, an error for one that the agent does not hold.
 func (s *Store) checkFence(ctx context.Context, tx *sql.Tx, id, slug string) error {
-	attempt, agent, known := s.claimed(slug)
-	if !known && s.fence.agent == "" {
+	attempt, fenced := s.fence.attempts[slug]
+	if !fenced && s.fence.agent == nil {
 		return nil
 	}
 	var now int
@@ -62,11 +40,37 @@ func (s *Store) checkFence(ctx context.Context, tx *sql.Tx, id, slug string) err
 	switch {
 	case err != nil:
 		return err
-	case known && now != attempt:
+	case fenced && now != attempt:
 		return faultf(ErrLost, "attempt %d of task '%s' was superseded by attempt %d", attempt, slug, now)
-	case known && agent != "" && assignee != "" && assignee != agent,
-		!known && status == StatusActive && assignee != "" && assignee != s.fence.agent:
+	case s.fence.agent == nil:
+		return nil
+	case status != StatusActive:
+		return notActive(slug, status)
+	case assignee != *s.fence.agent:
 		return faultf(ErrLost, "task '%s' is held by agent '%s'", slug, assignee)
+	}
+	return nil
+}
+
+const (
+	maxSlug = 256       // in bytes, of an agent's task
+	maxText = 256 << 10 // in bytes, of a field
+)
+
+// checkSize limits the size of a task that an agent creates.
+func (s *Store) checkSize(t NewTask) error {
+	if s.fence.agent == nil {
+		return nil
+	}
+	if len(t.Slug) > maxSlug {
+		return faultf(ErrTooLarge, "task ID is longer than %d bytes", maxSlug)
+	}
+	size := 0
+	for _, text := range append([]string{t.Title, t.Description, t.Category, t.SpecRef, t.Ref}, append(t.Steps, t.Deps...)...) {
+		size += len(text)
+	}
+	if size > maxText {
+		return faultf(ErrTooLarge, "task '%s' is larger than %d bytes", t.Slug, maxText)
 	}
 	return nil
 }

@@ -172,6 +172,5 @@ func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
 	if err := store.migrateScope(ctx); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	store.fence = fenceFromEnv(getenv)
 	return store, nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// migrateScope moves tasks of this repository that older versions stored under
+// migrateScope moves tasks of this repository that the original program stored under
 // another spelling of its name, such as "o/r/" for https://host/o/r/, into the
 // scope. A task whose slug already exists in the scope is not moved.
 func (s *Store) migrateScope(ctx context.Context) error {

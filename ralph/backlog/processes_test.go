@@ -58,7 +58,7 @@ func perform(ctx context.Context, s *Store, role string) error {
 		fmt.Println(task.Slug)
 		return errors.Join(err, s.Close())
 	case "register":
-		id, err := s.RegisterAgent(ctx, os.Getpid(), "box")
+		id, err := s.RegisterAgent(ctx, Agent{PID: os.Getpid(), Hostname: "box"})
 		fmt.Println(id)
 		return errors.Join(err, s.Close())
 	case "sync":
@@ -77,8 +77,6 @@ func perform(ctx context.Context, s *Store, role string) error {
 		}
 	case "claim all":
 		return claimAll(ctx, s)
-	case "live on":
-		return liveOn(ctx, s)
 	case "work":
 		return work(ctx, s)
 	case "hammer":
@@ -146,28 +144,20 @@ func TestConcurrentSyncs(t *testing.T) {
 // start runs a process until it has printed a line.
 func start(t *testing.T, role, path string) (kill func()) {
 	t.Helper()
-	return startLater(t, role, path)()
-}
-
-// startLater starts a process; started waits until it has printed a line.
-func startLater(t *testing.T, role, path string) (started func() (kill func())) {
-	t.Helper()
 	cmd := process(t, role, path)
 	stdin, err := cmd.StdinPipe()
 	assert.NilError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	assert.NilError(t, err)
 	assert.NilError(t, cmd.Start())
-	return func() func() {
-		lines := bufio.NewReader(stdout)
-		line, err := lines.ReadString('\n')
-		assert.NilError(t, err, line)
-		go func() { _, _ = io.Copy(io.Discard, lines) }() // or the process would block
-		return func() {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait()
-			_ = stdin.Close()
-		}
+	lines := bufio.NewReader(stdout)
+	line, err := lines.ReadString('\n')
+	assert.NilError(t, err, line)
+	go func() { _, _ = io.Copy(io.Discard, lines) }() // or the process would block
+	return func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = stdin.Close()
 	}
 }
 
@@ -214,7 +204,7 @@ func TestLockTimeoutIsReported(t *testing.T) {
 	defer kill()
 	s, err := open(t.Context(), path, testScope(), backoff{
 		busyTimeout: 10 * time.Millisecond, timeout: 50 * time.Millisecond, pause: time.Millisecond,
-	})
+	}, 0)
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()
 	_, err = s.Claim(t.Context(), ClaimOptions{Agent: "me"})
@@ -229,7 +219,7 @@ func TestTransactionIsRetriedWhileLocked(t *testing.T) {
 	attempts := 0
 	s, err := open(t.Context(), path, testScope(), backoff{
 		busyTimeout: time.Millisecond, timeout: time.Minute, pause: time.Millisecond,
-	})
+	}, 0)
 	assert.NilError(t, err)
 	defer func() { assert.NilError(t, s.Close()) }()
 	err = s.wait.retry(t.Context(), func() error {

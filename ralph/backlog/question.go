@@ -56,7 +56,7 @@ func (s *Store) Ask(ctx context.Context, slug, agent string, q NewQuestion) erro
 	case q.DefaultAfter != 0 && q.Default == "":
 		return errors.New("a default answer is required to apply it after a time")
 	}
-	err := s.write(ctx, func(tx *sql.Tx) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
 		id, err := s.findActive(ctx, tx, slug)
 		if err != nil {
 			return err
@@ -78,7 +78,6 @@ func (s *Store) Ask(ctx context.Context, slug, agent string, q NewQuestion) erro
 		}
 		return park(ctx, tx, id, append(decodeQuestions(questions), asked))
 	})
-	return s.logged(Entry{Op: opAsk, Slug: slug, Agent: agent, Question: &q}, err)
 }
 
 // park makes a task wait for the answer to the last of its questions.

@@ -1,7 +1,6 @@
 package backlog
 
 import (
-	"bytes"
 	"testing"
 	"time"
 
@@ -75,8 +74,7 @@ func TestOnlyTheHolderOfATaskMayAsk(t *testing.T) {
 	assert.ErrorContains(t, s.Ask(t.Context(), "a", "me", NewQuestion{Text: "Why?", DefaultAfter: time.Hour}), "a default answer is required")
 	query(t, s.path, "UPDATE tasks SET lease_expires_at = '2001-01-01 00:00:00' WHERE slug = 'a'")
 	claim(t, s, "a", "you")
-	s.Fence("a", 1)
-	assert.ErrorIs(t, s.Ask(t.Context(), "a", "me", question), ErrLost)
+	assert.ErrorIs(t, s.Fence("a", 1).Ask(t.Context(), "a", "me", question), ErrLost)
 	assert.Equal(t, get(t, s, "a").Status, StatusActive)
 }
 
@@ -114,48 +112,6 @@ func TestDefaultsApplyWhenTheirTimeIsUp(t *testing.T) {
 
 	backdate(t, s, "early")
 	assert.Equal(t, claim(t, s, "early", "you").Answered()[0].Answer, "y", "a claim applies defaults too")
-}
-
-func TestCopiesCarryQuestions(t *testing.T) {
-	s := newStore(t)
-	add(t, s, "a", "b")
-	ask(t, s, "a", "me", NewQuestion{Text: "Which?", Options: []string{"x"}})
-	ask(t, s, "b", "me", NewQuestion{Text: "Why?"})
-	_, err := s.Answer(t.Context(), "b", "because")
-	assert.NilError(t, err)
-	before := []Task{get(t, s, "a"), get(t, s, "b")}
-	var text bytes.Buffer
-	c, err := s.Copy(t.Context())
-	assert.NilError(t, err)
-	assert.NilError(t, c.Write(&text))
-	read, err := ReadCopy(&text)
-	assert.NilError(t, err)
-	other := openStore(t, dbPath(t), testScope())
-	assert.NilError(t, other.Replace(t.Context(), read))
-	assert.DeepEqual(t, []Task{get(t, other, "a"), get(t, other, "b")}, before)
-}
-
-// A run removes the database after it has asked a question.
-func TestRestoreRepeatsTheQuestionOfALostTask(t *testing.T) {
-	s := newStore(t)
-	add(t, s, "a")
-	c, err := s.Copy(t.Context())
-	assert.NilError(t, err)
-	run, err := NewRun(t.TempDir())
-	assert.NilError(t, err)
-	t.Cleanup(func() { assert.NilError(t, run.Close()) })
-	s.fence = fence{run: run.file.Name(), agent: "me"}
-	ask(t, s, "a", "me", NewQuestion{Text: "Which?", Default: "x", DefaultAfter: time.Hour})
-	entries := run.Entries()
-	assert.Assert(t, entries[len(entries)-1].Ends())
-	query(t, s.path, "DELETE FROM tasks")
-
-	_, err = Restore(t.Context(), s.path, c, "me", entries)
-	assert.NilError(t, err)
-	q, ok := get(t, s, "a").Pending()
-	assert.Assert(t, ok)
-	assert.Equal(t, q.Text, "Which?")
-	assert.Assert(t, q.DefaultAt.Equal(q.AskedAt.Add(time.Hour)))
 }
 
 func TestOneOfSeveralAnswersWins(t *testing.T) {

@@ -29,7 +29,7 @@ func (s *Store) MakeOpen(ctx context.Context, slug, reason string) error {
 
 // startOver makes a task open as if it had not been attempted.
 const startOver = `status = 'open', assignee = NULL, lease_expires_at = NULL, result = NULL, failures = 0,
-	deleted_at = NULL, deleted_by = NULL, updated_at = datetime('now')`
+	deleted_at = NULL, updated_at = datetime('now')`
 
 // recreate replaces a deleted task by a new one. It keeps its id, by which copies know it.
 func recreate(ctx context.Context, tx *sql.Tx, id string, t NewTask) error {

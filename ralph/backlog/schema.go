@@ -42,8 +42,9 @@ CREATE TABLE IF NOT EXISTS tasks (
   deleted_at TEXT,
   attempt INTEGER DEFAULT 0,
   failures INTEGER DEFAULT 0,
-  deleted_by TEXT,
   questions TEXT,
+  claimed_by TEXT,
+  taken_from TEXT,
   UNIQUE (scope_repo, scope_branch, slug)
 );
 CREATE TABLE IF NOT EXISTS task_deps (
@@ -58,7 +59,8 @@ CREATE TABLE IF NOT EXISTS agents (
   scope_repo TEXT NOT NULL DEFAULT '',
   scope_branch TEXT NOT NULL DEFAULT '',
   started_at TEXT DEFAULT (datetime('now')),
-  status TEXT DEFAULT 'active'
+  status TEXT DEFAULT 'active',
+  session TEXT
 );
 CREATE INDEX IF NOT EXISTS idx_tasks_scope_status
   ON tasks (scope_repo, scope_branch, status, priority, created_at);
@@ -66,15 +68,17 @@ CREATE INDEX IF NOT EXISTS idx_tasks_scope_status
 
 const scopeIndex = "idx_tasks_scope_status"
 
-// addedColumns are columns of tasks that databases of the original program and of
-// older versions lack, with the statements to add them. Those programs ignore
-// the columns.
-func addedColumns() [][2]string {
-	return [][2]string{
-		{"attempt", "ALTER TABLE tasks ADD COLUMN attempt INTEGER DEFAULT 0"},
-		{"failures", "ALTER TABLE tasks ADD COLUMN failures INTEGER DEFAULT 0"},
-		{"deleted_by", "ALTER TABLE tasks ADD COLUMN deleted_by TEXT"},
-		{"questions", "ALTER TABLE tasks ADD COLUMN questions TEXT"},
+// addedColumn is a column that databases of the original program lack. That program ignores it.
+type addedColumn struct{ table, name, definition string }
+
+func addedColumns() []addedColumn {
+	return []addedColumn{
+		{"tasks", "attempt", "INTEGER DEFAULT 0"},
+		{"tasks", "failures", "INTEGER DEFAULT 0"},
+		{"tasks", "questions", "TEXT"},
+		{"tasks", "claimed_by", "TEXT"}, // the agent of the last claim
+		{"tasks", "taken_from", "TEXT"}, // the agent whose expired claim the last one has ended
+		{"agents", "session", "TEXT"},   // NULL for agents that no loop has registered
 	}
 }
 
@@ -92,15 +96,20 @@ func requiredColumns() map[string][]string {
 }
 
 // dataSource returns the data source name. The file is not trusted: SQL in its
-// schema, which an agent can write, must not reach beyond the file.
+// schema, which an agent can write, must not reach beyond the file. Constraints, of which the schema has none, could
+// take forever.
 //
 // With synchronous=normal in WAL mode a killed process loses nothing; a power
 // failure can lose the last commits but not corrupt the database.
-func dataSource(path string, busyTimeout time.Duration) string {
+func dataSource(path string, busyTimeout time.Duration, maxPages int) string {
+	pragmas := []string{"trusted_schema(0)", "ignore_check_constraints(1)"}
+	if maxPages > 0 {
+		pragmas = append(pragmas, fmt.Sprintf("max_page_count(%d)", maxPages))
+	}
 	params := url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
 		"_foreign_keys": {"on"},
-		"_pragma":       {"trusted_schema(0)"},
+		"_pragma":       pragmas,
 		"_txlock":       {"immediate"},
 		"_defensive":    {"1"},
 		"_dqs":          {"0"},
@@ -136,9 +145,17 @@ func prepareDir(path string) error {
 		if info.IsDir() {
 			needed = 0o700
 		}
-		_, _ = ensureMode(p, info, needed) // it fails for another user's file, which may be accessible
+		_ = ensureMode(p, info, needed) // it fails for another user's file, which may be accessible
 	}
-	return hideFromGit(dir)
+	return nil
+}
+
+// ensureMode adds missing permission bits to a path.
+func ensureMode(path string, info fs.FileInfo, needed fs.FileMode) error {
+	if info.Mode()&needed == needed {
+		return nil
+	}
+	return os.Chmod(path, info.Mode().Perm()|needed)
 }
 
 // hideFromGit writes a .gitignore unless there is one.
@@ -168,10 +185,10 @@ func (l layout) complete() bool {
 	return len(l.columns) == len(requiredColumns()) && l.index && l.journal == "wal" && l.current()
 }
 
-// current reports whether the table of tasks has all added columns.
+// current reports whether the tables have all added columns.
 func (l layout) current() bool {
 	for _, added := range addedColumns() {
-		if !slices.ContainsFunc(l.columns["tasks"], func(c column) bool { return c.name == added[0] }) {
+		if !slices.ContainsFunc(l.columns[added.table], func(c column) bool { return c.name == added.name }) {
 			return false
 		}
 	}
@@ -291,9 +308,9 @@ func addTables(ctx context.Context, tx *sql.Tx) error {
 	}
 	for _, added := range addedColumns() {
 		var exists bool
-		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM pragma_table_info('tasks') WHERE name = ?", added[0]).Scan(&exists)
+		err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM pragma_table_info(?) WHERE name = ?", added.table, added.name).Scan(&exists)
 		if err == nil && !exists {
-			_, err = tx.ExecContext(ctx, added[1])
+			_, err = tx.ExecContext(ctx, "ALTER TABLE "+added.table+" ADD COLUMN "+added.name+" "+added.definition)
 		}
 		if err != nil {
 			return err

@@ -78,8 +78,9 @@ updated_at|TEXT|0|0|
 deleted_at|TEXT|0|0|
 attempt|INTEGER|0|0|0
 failures|INTEGER|0|0|0
-deleted_by|TEXT|0|0|
 questions|TEXT|0|0|
+claimed_by|TEXT|0|0|
+taken_from|TEXT|0|0|
 `)
 	assert.Equal(t, query(t, path, "SELECT count(*) FROM pragma_index_list('tasks') l WHERE l.\"unique\" AND (SELECT count(*) FROM pragma_index_info(l.name)) = 3"), "1\n")
 	assert.Equal(t, query(t, path, "SELECT group_concat(name) FROM pragma_index_info('idx_tasks_scope_status')"),
@@ -160,7 +161,7 @@ func useForeign(t *testing.T, s *Store) {
 	assert.Equal(t, claim(t, s, "", "me").Slug, "stuck")
 
 	assert.DeepEqual(t, sync(t, s, `{"id":"two","t":"T2","deps":["it's/1"]}`, `{"id":"new","t":"N","deps":["two"]}`), SyncSummary{Inserted: 1, Updated: 1})
-	_, err = s.RegisterAgent(t.Context(), 1, "h") // the table was missing
+	_, err = s.RegisterAgent(t.Context(), Agent{PID: 1, Hostname: "h"}) // the table was missing
 	assert.NilError(t, err)
 	n, err := s.DeleteMatching(t.Context(), DeleteFilter{All: true})
 	assert.NilError(t, err)

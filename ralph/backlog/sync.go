@@ -44,6 +44,11 @@ func (s *Store) Sync(ctx context.Context, r io.Reader, specs ...string) (SyncSum
 			return SyncSummary{}, fmt.Errorf("writing task '%s': %w", task.Slug, err)
 		}
 	}
+	for _, task := range plan {
+		if err := s.checkSize(task); err != nil {
+			return SyncSummary{}, err
+		}
+	}
 	var summary SyncSummary
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		run := syncRun{store: s, tx: tx, plan: plan}
@@ -131,7 +136,7 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 	case row.status == StatusDeleted:
 		r.summary.Updated++
 		if _, err := r.tx.ExecContext(ctx, `
-			UPDATE tasks SET status = 'open', deleted_at = NULL, deleted_by = NULL, assignee = NULL, lease_expires_at = NULL
+			UPDATE tasks SET status = 'open', deleted_at = NULL, assignee = NULL, lease_expires_at = NULL
 			WHERE id = ?`, row.id); err != nil {
 			return err
 		}
@@ -193,7 +198,7 @@ func (r *syncRun) deleteOrphans(ctx context.Context) error {
 		if planned[slug] || !specs[row.now.SpecRef] || row.status == StatusDone || row.status == StatusDeleted {
 			continue
 		}
-		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?4", r.store.args(r.store.fence.agent, row.id)...); err != nil {
+		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?", row.id); err != nil {
 			return fmt.Errorf("deleting task '%s': %w", slug, err)
 		}
 		r.summary.Deleted++

@@ -22,6 +22,7 @@ type Task struct {
 	Ref            string
 	Result         string // JSON
 	Assignee       string // id of the last agent
+	ClaimedBy      string // the agent that has claimed it last; empty without one
 	Assigned       bool   // the assignee is not NULL; it can be empty
 	LeaseExpiresAt string
 	RetryCount     int
@@ -76,7 +77,7 @@ func taskColumns(status string) string {
 	COALESCE(lease_expires_at, ''), COALESCE(CAST(retry_count AS INTEGER), 0),
 	COALESCE(fail_reason, ''), COALESCE(steps, ''), COALESCE(created_at, ''),
 	COALESCE(updated_at, ''), COALESCE(deleted_at, ''), COALESCE(CAST(attempt AS INTEGER), 0),
-	COALESCE(questions, '')`
+	COALESCE(questions, ''), COALESCE(claimed_by, '')`
 }
 
 // rowSet is the result of a query, with the id of each task.
@@ -90,7 +91,7 @@ func (r *rowSet) scan(rows *sql.Rows) error {
 	var id, steps, questions string
 	err := rows.Scan(&id, &t.Slug, &t.Title, &t.Description, &t.Category, &t.Priority, &t.Status, &t.SpecRef,
 		&t.Ref, &t.Result, &t.Assignee, &t.Assigned, &t.LeaseExpiresAt, &t.RetryCount, &t.FailReason,
-		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.Attempt, &questions)
+		&steps, &t.CreatedAt, &t.UpdatedAt, &t.DeletedAt, &t.Attempt, &questions, &t.ClaimedBy)
 	t.Steps, t.Questions = decodeSteps(steps), decodeQuestions(questions)
 	r.tasks, r.ids = append(r.tasks, t), append(r.ids, id)
 	return err
@@ -112,21 +113,35 @@ func (s *Store) args(more ...any) []any {
 	return append([]any{s.scope.Repo, s.scope.Branch}, more...)
 }
 
-// addBlockers adds the blockers of the tasks that meet a condition on t.
+// addBlockers adds the blockers of the tasks that meet a condition on t. The result of one that blocks many tasks is in
+// memory once: an agent could exhaust it.
 func (r *rowSet) addBlockers(ctx context.Context, tx *sql.Tx, where string, args []any) error {
+	results := map[string]string{}
+	err := each(ctx, tx, `
+		SELECT b.id, b.result FROM tasks b WHERE b.result IS NOT NULL AND b.id IN (
+			SELECT d.blocked_by FROM tasks t JOIN task_deps d ON d.task_id = t.id WHERE `+inScope+" AND "+where+")", args, func(rows *sql.Rows) error {
+		var id, result string
+		err := rows.Scan(&id, &result)
+		results[id] = result
+		return err
+	})
+	if err != nil {
+		return err
+	}
 	at := make(map[string]int, len(r.ids))
 	for i, id := range r.ids {
 		at[id] = i
 	}
 	return each(ctx, tx, `
-		SELECT d.task_id, b.slug, `+shownBlocker+`, COALESCE(b.result, '')
+		SELECT d.task_id, b.id, b.slug, `+shownBlocker+`
 		FROM tasks t JOIN task_deps d ON d.task_id = t.id JOIN tasks b ON b.id = d.blocked_by
 		WHERE `+inScope+" AND "+where+" ORDER BY b.slug", args, func(rows *sql.Rows) error {
-		var id string
+		var id, blocker string
 		var b Blocker
-		if err := rows.Scan(&id, &b.Slug, &b.Status, &b.Result); err != nil {
+		if err := rows.Scan(&id, &blocker, &b.Slug, &b.Status); err != nil {
 			return err
 		}
+		b.Result = results[blocker]
 		if i, ok := at[id]; ok {
 			r.tasks[i].Deps = append(r.tasks[i].Deps, b.Slug)
 			r.tasks[i].Blockers = append(r.tasks[i].Blockers, b)

@@ -6,19 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
-	"syscall"
 
-	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/wire"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/task"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
@@ -38,6 +33,8 @@ type Options struct {
 
 	Stdin          *os.File
 	Stdout, Stderr *os.File
+
+	token string // marks the requests of a loop to the host
 }
 
 // Run runs the command line args, including the program's name, and returns the exit
@@ -57,6 +54,10 @@ func Run(ctx context.Context, args []string, o Options) int {
 		args = []string{"--help"}
 	}
 	command, args := args[0], args[1:]
+	if !strings.HasPrefix(command, "_") { // which pass their environment on
+		o.token = os.Getenv(wire.SessionTokenEnv)
+		_ = os.Unsetenv(wire.SessionTokenEnv) // not for the agent's processes
+	}
 	switch command {
 	case "--help", "-h":
 		_, _ = fmt.Fprint(o.Stdout, help.Text("ralph"))
@@ -90,14 +91,6 @@ func Run(ctx context.Context, args []string, o Options) int {
 	o.complain(fmt.Sprintf("unknown command '%s'", command))
 	_, _ = fmt.Fprintln(o.Stderr, "Run 'ralph --help' for usage")
 	return exitFailure
-}
-
-func (o Options) task(ctx context.Context, args []string) int {
-	// The process is too short-lived for garbage collection to pay off.
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	return task.Run(ctx, args, task.IO{Stdin: o.Stdin, Stdout: o.Stdout, Stderr: o.Stderr, Getenv: os.Getenv, Hints: os.Getenv(config.GuestEnv) != ""})
 }
 
 func (o Options) complain(message string) { o.fail(errors.New(message)) }

@@ -58,6 +58,15 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// host COMMAND BRANCH answers the requests of a sandbox from now on.
+			"host": func(ts *testscript.TestScript, _ bool, args []string) {
+				h, err := startHost(t.Context(), filepath.Join(ts.Getenv("TMPDIR"), "host", "tasks.db"), ts.Getenv("HOME"), args[0], args[1])
+				ts.Check(err)
+				ts.Defer(h.close)
+				for name, value := range h.env {
+					ts.Setenv(name, value)
+				}
+			},
 			// saidto FILE saves a loop's output without its figures.
 			"saidto": func(ts *testscript.TestScript, _ bool, args []string) {
 				said := figures.ReplaceAllString(ts.ReadFile("stdout"), "")

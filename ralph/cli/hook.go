@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -21,16 +24,9 @@ func (o Options) hook(ctx context.Context, name string) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	agentID, slug := os.Getenv("RALPH_AGENT_ID"), ""
-	var store *backlog.Store
-	if inLoop() {
-		var err error
-		if store, err = backlog.OpenHere(ctx, os.Getenv); err == nil {
-			defer func() { _ = store.Close() }() // every change is committed
-			held, _ := store.List(ctx, backlog.Filter{Statuses: []string{backlog.StatusActive}, Assignee: agentID})
-			if len(held) > 0 {
-				slug = held[0].Slug
-			}
-		}
+	run, err := o.taskRunner()
+	if err == nil && inLoop() {
+		slug = firstActive(ctx, run, agentID)
 	}
 	shown := termsafe.Strip(slug)
 	switch {
@@ -38,16 +34,28 @@ func (o Options) hook(ctx context.Context, name string) {
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":true}`)
 	case name == agent.PreCompact:
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s context limit reached, failing task %s\n", agentID, shown)
-		_ = store.Fail(ctx, slug, "context limit reached")
+		_, _ = run(ctx, []string{"fail", slug, "--reason", "context limit reached"})
 		_, _ = fmt.Fprintln(o.Stdout, `{"continue":false,"stopReason":"Context Limit Reached"}`)
-	case name == agent.SessionEnd && slug != "" && os.Getenv(backlog.RunEnv) == "":
+	case name == agent.SessionEnd && slug != "" && os.Getenv(agent.RunEnv) == "":
 		_, _ = fmt.Fprintf(o.Stderr, "Warning: agent %s session ended, failing task %s\n", agentID, shown)
-		if err := store.Fail(ctx, slug, "session ended unexpectedly"); err != nil {
+		answer, err := run(ctx, []string{"fail", slug, "--reason", "session ended unexpectedly"})
+		if err != nil {
 			o.fail(err)
 			return
 		}
-		_, _ = fmt.Fprintf(o.Stdout, "failed %s\n", shown)
+		_, _ = o.Stderr.Write(answer.Stderr)
+		_, _ = o.Stdout.Write(answer.Stdout)
 	}
+}
+
+// firstActive returns the first active task of an agent, or "".
+func firstActive(ctx context.Context, run func(context.Context, []string) (session.TaskResponse, error), agentID string) string {
+	answer, err := run(ctx, []string{"list", "--status", backlog.StatusActive, "--assignee", agentID, "--format", "json"})
+	var held []taskjson.Task
+	if err != nil || json.Unmarshal(answer.Stdout, &held) != nil || len(held) == 0 {
+		return ""
+	}
+	return held[0].ID
 }
 
 // inLoop reports whether the session belongs to a loop with a registered agent.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -17,16 +17,14 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
-	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
-	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
 	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
-	"github.com/docker-ralph/docker-ralph/ralph/task"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -42,6 +40,7 @@ type job struct {
 	session agent.Session
 	stdout  *os.File // for text output
 	lost    string   // how the loop that this one replaces was lost, or ""
+	host    *host    // nil outside of a sandbox
 }
 
 // loop implements plan and build.
@@ -68,8 +67,19 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 	if flags.json {
 		j.stdout = o.Stderr
 	}
-	if !j.hasWork(ctx) {
-		if j.session.Sandboxed {
+	if inSandbox() {
+		if j.host, err = o.connect(cmp.Or(j.guest.Loop.MaxWait, unbounded)); err != nil {
+			o.fail(err)
+			return exitFailure
+		}
+	}
+	hasWork, err := j.hasWork(ctx)
+	if err != nil {
+		o.fail(err)
+		return exitFailure
+	}
+	if !hasWork {
+		if j.host != nil {
 			o.fail(j.noSpecs(ctx))
 			return exitFailure
 		}
@@ -115,69 +125,10 @@ func newJob(ctx context.Context, mode agent.Mode, flags loopFlags) (*job, error)
 	return j, os.Unsetenv(wire.LostEnv) // not for the agent's processes
 }
 
-// hasWork reports whether there are specs, or tasks to build. It changes to the top of
-// the worktree if there are no specs in the current directory.
-func (j *job) hasWork(ctx context.Context) bool {
-	if hasSpecs() {
-		return true
-	}
-	path, err := backlog.Locate(ctx)
-	if err != nil {
-		return false
-	}
-	if top := filepath.Dir(filepath.Dir(path)); isDir(top) && os.Chdir(top) == nil && hasSpecs() {
-		return true
-	}
-	if _, err := os.Stat(path); err != nil || j.session.Mode != agent.Build {
-		return false // do not create a database
-	}
-	scope, err := backlog.DetectScope(ctx, os.Getenv)
-	if err != nil {
-		return false
-	}
-	status, err := tasks{path: path, scope: scope}.Status(ctx)
-	return err == nil && status != loop.Status{}
-}
-
-// noSpecs is the error for missing specs in a sandbox, on the same stream as its hints.
-func (j *job) noSpecs(ctx context.Context) error {
-	err := errors.New("No specs found in ./specs/") //nolint:staticcheck // as outside
-	if text, found := strings.CutPrefix(j.adoptHint(ctx), "Hint: "); found {
-		err = hint.Wrap(err, "%s", termsafe.Strip(text))
-	}
-	return hint.Wrap(err, "write specs in ./specs/, or create tasks with %q", "docker ralph task create ID TITLE")
-}
-
-// adoptHint is [task.AdoptHint], if there is a backlog.
-func (j *job) adoptHint(ctx context.Context) (text string) {
-	path, err := backlog.Locate(ctx)
-	if err != nil || j.session.Mode != agent.Build {
-		return ""
-	}
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	scope, err := backlog.DetectScope(ctx, os.Getenv)
-	if err != nil {
-		return ""
-	}
-	_ = tasks{path: path, scope: scope}.with(ctx, func(s *backlog.Store) error {
-		text = task.AdoptHint(ctx, s)
-		return nil
-	})
-	return text
-}
-
-// hasSpecs reports whether ./specs is not empty.
-func hasSpecs() bool {
-	entries, err := os.ReadDir("specs")
-	return err == nil && len(entries) > 0
-}
-
 // outcome is the result of a session.
 type outcome struct {
 	report loop.Report
-	log    string // directory of the loop's log, or ""
+	log    string // directory of the loop's log, its name in a sandbox, or ""
 	err    error
 }
 
@@ -191,14 +142,26 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	finish, stopRequests := finishRequests()
 	defer stopRequests()
 
-	failed := func(err error) outcome { return outcome{report: loop.Report{Stop: loop.Failed}, err: err} }
+	if j.host != nil {
+		defer j.host.interruptible()()
+	}
+
+	failed := func(err error) outcome {
+		if errors.Is(err, session.ErrInterrupted) {
+			return outcome{report: loop.Report{Stop: loop.Interrupted}}
+		}
+		return outcome{report: loop.Report{Stop: loop.Failed}, err: err}
+	}
 	j.prepareSandbox()
-	s, err := o.openSession(ctx, j.session.Mode == agent.Build)
+	s, err := o.openSession(ctx)
 	if err != nil {
 		return failed(err)
 	}
 	stdout := io.Writer(j.stdout)
 	defer func() { o.close(ctx, s, stdout) }()
+	if err := o.openBacklog(ctx, j, s); err != nil {
+		return failed(err)
+	}
 	if err := j.ready(s); err != nil {
 		return failed(err)
 	}
@@ -244,12 +207,9 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	} else {
 		o.banner(j, s, lo.Transcript)
 		stdout = io.Discard
-		if s.backlog != nil {
-			s.backlog.stderr = lo.Stderr
-		}
 		_, _ = fmt.Fprintln(lo.Screen, j.title(s))
 	}
-	result := o.runLoop(ctx, lo)
+	result := o.runLoop(ctx, j, lo)
 	if errors.Is(result.err, loop.ErrUnread) {
 		stdout = io.Discard
 	}
@@ -300,9 +260,9 @@ func (j *job) watchProxy(lo *loop.Options, top string) (err error) {
 }
 
 // options returns the options of the job's loop.
-func (j *job) options(ctx context.Context, s *session) loop.Options {
+func (j *job) options(ctx context.Context, s *agentEnv) loop.Options {
 	lo := loop.Options{
-		Agent: j.adapter, Session: j.session, Env: j.session.Env, AgentID: s.id,
+		Agent: j.adapter, Session: j.session, Env: j.session.Env, AgentID: s.ID,
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
@@ -311,8 +271,9 @@ func (j *job) options(ctx context.Context, s *session) loop.Options {
 	worktree := leftover.Worktree(s.top)
 	lo.Uncommitted = worktree.State
 	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
-	if s.backlog != nil {
-		lo.Backlog = s.backlog
+	lo.Backlog = s.backlog
+	if j.host != nil {
+		lo.OnWait, lo.Flush = j.host.onWait, j.host.Flush
 	}
 	if j.session.Sandboxed {
 		lo.Limits, lo.OtherSession = loop.ReadCgroup, guest.OtherSession
@@ -345,7 +306,7 @@ func (o outcome) end() runlog.LoopEnd {
 }
 
 // runLoop runs the loop and logs the result.
-func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
+func (o Options) runLoop(ctx context.Context, j *job, lo loop.Options) outcome {
 	var result outcome
 	result.report, result.err = loop.Run(ctx, lo)
 	lo.Screen.Close()
@@ -353,7 +314,10 @@ func (o Options) runLoop(ctx context.Context, lo loop.Options) outcome {
 		result.err = errors.New("output was closed: the agent was stopped and its task released")
 	}
 	if lo.Log != nil {
-		result.log = lo.Log.Dir()
+		result.log = lo.LogAt
+		if j.host != nil {
+			result.log = lo.Log.Loop.ID
+		}
 		if result.err != nil { // only for the log
 			lo.Log.Note(fmt.Sprintf("Error: %s\n", result.err))
 		}

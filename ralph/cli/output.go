@@ -31,7 +31,7 @@ func (o Options) report(result outcome) int {
 }
 
 // title describes the session at a terminal.
-func (j *job) title(s *session) string {
+func (j *job) title(s *agentEnv) string {
 	text := fmt.Sprintf("ralph %s: %s", j.session.Mode, j.adapter.Name())
 	if model := j.adapter.Model(j.session); model != "" {
 		text += " (" + model + ")"
@@ -46,7 +46,7 @@ func (j *job) title(s *session) string {
 }
 
 // banner prints the session's settings.
-func (o Options) banner(j *job, s *session, stdout io.Writer) {
+func (o Options) banner(j *job, s *agentEnv, stdout io.Writer) {
 	adapter, as, flags := j.adapter, j.session, j.flags
 	var b strings.Builder
 	line := func(label, value string) {
@@ -65,7 +65,7 @@ func (o Options) banner(j *job, s *session, stdout io.Writer) {
 	}
 	line("Safe:   ", safe)
 	line("Backend: ", adapter.Backend(as))
-	line("Agent:  ", s.id)
+	line("Agent:  ", s.ID)
 	if model := adapter.Model(as); as.Model != "" && model != "" {
 		line("Model:  ", as.Model+" ("+model+")")
 	}

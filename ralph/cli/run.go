@@ -42,7 +42,7 @@ func (o Options) run(ctx context.Context, args []string) int {
 		return exitFailure
 	}
 	if !flags.Once && o.atTerminal() {
-		return o.withSession(ctx, func(s *session) (int, error) { return o.runInterface(ctx, j, s) })
+		return o.withSession(ctx, func(s *agentEnv) (int, error) { return o.runInterface(ctx, j, s) })
 	}
 	if j.session.Ask, err = o.prompt(flags.Prompt); err == nil {
 		err = j.adapter.Check(j.session)
@@ -51,7 +51,7 @@ func (o Options) run(ctx context.Context, args []string) int {
 		o.fail(err)
 		return exitFailure
 	}
-	return o.withSession(ctx, func(s *session) (int, error) { return o.runOnce(ctx, j, s) })
+	return o.withSession(ctx, func(s *agentEnv) (int, error) { return o.runOnce(ctx, j, s) })
 }
 
 func (o Options) atTerminal() bool {
@@ -59,8 +59,8 @@ func (o Options) atTerminal() bool {
 }
 
 // withSession runs do in a session without a registered agent and returns the exit code.
-func (o Options) withSession(ctx context.Context, do func(*session) (int, error)) int {
-	s, err := o.openSession(ctx, false)
+func (o Options) withSession(ctx context.Context, do func(*agentEnv) (int, error)) int {
+	s, err := o.openSession(ctx)
 	if err != nil {
 		o.fail(err)
 		return exitFailure
@@ -97,7 +97,7 @@ func (o Options) prompt(flag string) (string, error) {
 
 // ready completes the job for a session. The prompts are read only once: a run must not
 // change those of the next.
-func (j *job) ready(s *session) (err error) {
+func (j *job) ready(s *agentEnv) (err error) {
 	j.session.Program = s.self
 	j.session.Env = s.environ()
 	if j.session.Prompts, err = j.prompts(s.top); err != nil {
@@ -108,7 +108,7 @@ func (j *job) ready(s *session) (err error) {
 }
 
 // runInterface runs the agent's interactive interface.
-func (o Options) runInterface(ctx context.Context, j *job, s *session) (int, error) {
+func (o Options) runInterface(ctx context.Context, j *job, s *agentEnv) (int, error) {
 	if err := j.ready(s); err != nil {
 		return 0, err
 	}
@@ -123,7 +123,7 @@ func (o Options) runInterface(ctx context.Context, j *job, s *session) (int, err
 }
 
 // runOnce runs the agent with one prompt.
-func (o Options) runOnce(ctx context.Context, j *job, s *session) (int, error) {
+func (o Options) runOnce(ctx context.Context, j *job, s *agentEnv) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)

@@ -12,87 +12,69 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// session is the environment of a command that runs an agent.
-type session struct {
+// agentEnv is the environment of a command that runs an agent.
+type agentEnv struct {
 	programs
-	backlog *protected // nil outside a repository, or without a scope
-	scope   backlog.Scope
-	top     string // of the worktree, or ""
-	registration
+	scope  backlog.Scope // empty outside a repository, and without a remote
+	top    string        // of the worktree, or ""
 	branch string
+
+	backlog session.Backlog // of a loop; nil without one
+	store   *backlog.Store  // of that, outside of a sandbox
+	session.Registration
 }
 
 // openSession detects the session's environment. A repository is optional.
-func (o Options) openSession(ctx context.Context, register bool) (*session, error) {
+func (o Options) openSession(ctx context.Context) (*agentEnv, error) {
 	p, err := findPrograms()
 	if err != nil {
 		return nil, err
 	}
-	s := &session{programs: p, branch: o.currentBranch(ctx)}
+	s := &agentEnv{programs: p, branch: o.currentBranch(ctx)}
 	if dir := os.Getenv(wire.CacheEnv); dir != "" {
 		if err := createCaches(dir, os.Getenv("HOME")); err != nil {
 			_, _ = fmt.Fprintln(o.Stderr, "Warning:", err) // caches are optional
 		}
 	}
-	s.openBacklog(ctx, o.Stderr)
-	if register && s.backlog != nil {
-		if s.registration, err = s.backlog.register(ctx); err != nil {
-			// Without an agent the loop could not check, renew or release tasks.
-			s.remove()
-			return nil, fmt.Errorf("registering with the backlog: %w", err)
-		}
-		o.reportAgents(s.registration)
+	path, err := backlog.Locate(ctx)
+	if err != nil {
+		return s, nil
+	}
+	s.top = filepath.Dir(filepath.Dir(path))
+	if scope, err := backlog.DetectScope(ctx, os.Getenv); err == nil {
+		s.scope = scope
 	}
 	return s, nil
 }
 
-func (s *session) openBacklog(ctx context.Context, stderr io.Writer) {
-	path, err := backlog.Locate(ctx)
-	if err != nil {
-		return
-	}
-	s.top = filepath.Dir(filepath.Dir(path))
-	scope, err := backlog.DetectScope(ctx, os.Getenv)
-	if err != nil {
-		return
-	}
-	s.backlog = &protected{tasks: tasks{path: path, scope: scope}, stderr: stderr, tempDir: s.tempDir}
-	s.scope = scope
-}
-
-// reportAgents reports dead and other running agents.
-func (o Options) reportAgents(r registration) {
-	for _, t := range r.dead {
-		_, _ = fmt.Fprintf(o.Stderr, "Task %s is open again: agent %s, which held it, died.\n", termsafe.Strip(t.Slug), t.Agent)
-	}
-	for _, other := range r.others {
-		_, _ = fmt.Fprintf(o.Stderr, "Note: agent %s is also working on this backlog, since %s UTC.\n", termsafe.Strip(other.ID), termsafe.Strip(other.StartedAt))
-	}
-}
-
 // close ends the session and prints the last line of standard output.
-func (o Options) close(ctx context.Context, s *session, stdout io.Writer) {
-	if s.id != "" {
-		if err := s.backlog.deregister(ctx, s.id); err == nil {
-			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.id)
+func (o Options) close(ctx context.Context, s *agentEnv, stdout io.Writer) {
+	if h, ok := s.backlog.(*host); ok {
+		h.onWait(h.announce)
+		if err := h.Flush(ctx); err != nil {
+			_, _ = fmt.Fprintln(o.Stderr, "Warning:", termsafe.Strip(err.Error()))
+		}
+		h.Interrupt() // it finds out itself that the agent has ended, and need not be waited for
+	}
+	if s.ID != "" {
+		if err := s.backlog.Deregister(ctx, s.ID); err == nil {
+			_, _ = fmt.Fprintf(stdout, "deregistered %s\n", s.ID)
 		}
 	}
-	if dispatch := os.Getenv(wire.DispatchEnv); dispatch != "" && s.backlog != nil {
-		_ = s.backlog.copyForHost(context.WithoutCancel(ctx), s.top, dispatch) // or else the host requests it
-	}
-	if s.hold != nil {
-		_ = s.hold.Release() // the process's exit does it too
+	if s.store != nil {
+		_ = s.store.Close() // every change is committed
 	}
 	s.remove()
 }
 
 // environ returns the environment of the agent.
-func (s *session) environ() []string {
+func (s *agentEnv) environ() []string {
 	env := append(os.Environ(), "RALPH_TASK_SCRIPT="+s.task, "SCRIPT_DIR="+s.scriptDir)
 	if s.binDir != "" {
 		env = append(env, "PATH="+s.binDir+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -100,14 +82,14 @@ func (s *session) environ() []string {
 	if s.scope != (backlog.Scope{}) {
 		env = append(env, "RALPH_SCOPE_REPO="+s.scope.Repo, "RALPH_SCOPE_BRANCH="+s.scope.Branch)
 	}
-	if s.id != "" {
-		env = append(env, "RALPH_AGENT_ID="+s.id)
+	if s.ID != "" {
+		env = append(env, "RALPH_AGENT_ID="+s.ID)
 	}
 	return env
 }
 
 // fullDisk returns a full disk of the session and the remedy.
-func (s *session) fullDisk(sandboxed bool) (reason, remedy string) {
+func (s *agentEnv) fullDisk(sandboxed bool) (reason, remedy string) {
 	git := filepath.Join(s.top, ".git") // the private one is a volume
 	dir := sysinfo.FullDisk(s.top, git, wire.PrivateGitDir, os.Getenv("HOME"), s.temp)
 	switch {

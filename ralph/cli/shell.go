@@ -37,7 +37,7 @@ func (o Options) shell(ctx context.Context, args []string) int {
 		o.fail(hint.Wrap(fmt.Errorf("unknown option '%s'", args[0]), "list the options with --help"))
 		return exitFailure
 	}
-	return o.withSession(ctx, func(s *session) (int, error) {
+	return o.withSession(ctx, func(s *agentEnv) (int, error) {
 		if len(args) == 0 {
 			path, err := agent.BestShell()
 			if err != nil {
@@ -52,7 +52,7 @@ func (o Options) shell(ctx context.Context, args []string) int {
 }
 
 // find resolves ralph to this program.
-func (s *session) find(name string) string {
+func (s *agentEnv) find(name string) string {
 	if name == "ralph" && s.binDir != "" {
 		return filepath.Join(s.binDir, name)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/shell"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
 // shellAgent is the shell agent's process. Errors of a task are in its output.
@@ -25,13 +26,13 @@ func (o Options) shellAgent(ctx context.Context, args []string) int {
 		}
 		return exitOK
 	}
-	store, err := backlog.OpenHere(ctx, os.Getenv)
+	tasks, closeTasks, err := o.workerBacklog(ctx)
 	if err != nil {
 		o.fail(err)
 		return exitFailure
 	}
-	defer func() { _ = store.Close() }() // every change is committed
-	worker := shell.New(store, os.Getenv("RALPH_AGENT_ID"), o.Stdout)
+	defer closeTasks()
+	worker := shell.New(tasks, os.Getenv("RALPH_AGENT_ID"), o.Stdout)
 	run := worker.Build
 	if agent.Mode(args[0]) == agent.Plan {
 		run = worker.Plan
@@ -40,4 +41,24 @@ func (o Options) shellAgent(ctx context.Context, args []string) int {
 		return exitFailure
 	}
 	return exitOK
+}
+
+// workerBacklog returns the backlog of the shell agent.
+func (o Options) workerBacklog(ctx context.Context) (b shell.Backlog, closeIt func(), err error) {
+	if inSandbox() {
+		h, err := o.connect(taskWait)
+		if err != nil {
+			return nil, nil, err
+		}
+		return session.NewWorker(h.runTask), func() {}, nil
+	}
+	store, err := backlog.OpenHere(ctx, os.Getenv)
+	if err != nil {
+		return nil, nil, err
+	}
+	b = store
+	if id := os.Getenv("RALPH_AGENT_ID"); id != "" {
+		b = store.As(id) // another loop may take the task over
+	}
+	return b, func() { _ = store.Close() }, nil // every change is committed
 }

@@ -23,7 +23,7 @@ func inContainer() bool { return isDir(wire.MountPoint) }
 
 // tempFiles records the temporary files; clean removes those made since. The session's own
 // stay, and so does a worktree below /tmp.
-func (s *session) tempFiles() (clean func() error) {
+func (s *agentEnv) tempFiles() (clean func() error) {
 	var dirs []string
 	for _, temp := range tempDirs {
 		dirs = append(dirs, temp.dir)

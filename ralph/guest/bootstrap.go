@@ -155,7 +155,7 @@ func (b bootstrap) copyTo(self, path string, asRoot bool) error {
 	for _, path := range stale {
 		_ = os.Remove(path)
 	}
-	return copyProgram(self, path)
+	return copyProgram(self, path, 0o755)
 }
 
 // isPermission reports whether root could do what has failed.

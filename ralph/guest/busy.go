@@ -2,11 +2,8 @@ package guest
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
@@ -46,13 +43,13 @@ func hasCommands(proc string) (bool, error) {
 		case pid == 1, stat == nil, stat[sysinfo.StatState] == "Z", stat[sysinfo.StatState] == "X":
 			return false
 		}
-		return !wire.IsService(sysinfo.Environ(proc, pid, wire.DispatchEnv)) && !isQuery(proc, pid)
+		return !wire.IsService(dispatchOf(proc, pid)) && !isOurs(proc, pid)
 	}), nil
 }
 
-// isQuery reports whether a process is ralph that lists processes.
-func isQuery(proc string, pid int) bool {
-	cmdline, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
-	args := strings.Split(string(cmdline), "\x00")
-	return err == nil && len(args) > 1 && filepath.Base(args[0]) == wire.Program && (args[1] == "_busy" || args[1] == "_dispatches")
+// isOurs reports whether a process is ralph that lists processes or relays a session. The environment of the latter
+// is that of another user.
+func isOurs(proc string, pid int) bool {
+	args := cmdline(proc, pid)
+	return len(args) > 1 && filepath.Base(args[0]) == wire.Program && slices.Contains([]string{"_busy", "_dispatches", "_session"}, args[1])
 }

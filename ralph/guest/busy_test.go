@@ -3,16 +3,20 @@ package guest
 import (
 	"testing"
 
+	"github.com/docker-ralph/docker-ralph/wire"
+
 	"gotest.tools/v3/assert"
 )
 
 func TestOnlyCommandsCountAsBusy(t *testing.T) {
 	idle := []fakeProcess{
 		{1, "ralph", "S", 1, "", "ralph\x00_init\x00"},
-		{7, "ralph", "S", 10, "sABC", "/opt/ralph/bin/ralph\x00_mirror\x00send\x00"},
+		{7, "ralph", "S", 10, "sABC", "/opt/ralph/bin/ralph\x00_branch\x00"},
+		{18, "ralph", "S", 10, "", "/opt/ralph/bin/ralph\x00_branch\x00" + wire.DispatchMark("sXYZ") + "\x00"},
 		{8, "git", "R", 11, "sDEF", "git\x00pack-objects\x00"},
 		{9, "ralph", "R", 12, "", "/opt/ralph/bin/ralph\x00_dispatches\x00"},
 		{10, "ralph", "R", 13, "", "/opt/ralph/bin/ralph\x00_busy\x00"},
+		{17, "ralph", "S", 13, "", "/opt/ralph/bin/ralph\x00_session\x00ABC\x00"},
 		{11, "sh", "Z", 14, "ABC", ""},
 		{12, "sh", "X", 15, "ABC", ""},
 	}

@@ -1,14 +1,12 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -131,15 +129,11 @@ func commandOf(proc string, p process, records []record) []string {
 			return r.Command
 		}
 	}
-	cmdline, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(p.pid), "cmdline"))
-	if err != nil {
-		return []string{} // just exited
+	args := cmdline(proc, p.pid)
+	if marked(args) == p.dispatch {
+		args = args[:len(args)-1]
 	}
-	args := []string{}
-	for arg := range bytes.SplitSeq(bytes.TrimSuffix(cmdline, []byte{0}), []byte{0}) {
-		args = append(args, string(arg))
-	}
-	return args
+	return append([]string{}, args...) // never null
 }
 
 func printJSON(s streams, v any) error {

@@ -33,7 +33,7 @@ func Commands(stderr io.Writer) map[string]func(args []string) int {
 		"_hold":        command(stderr, func(args []string) error { return runHold(ctx, args) }),
 		"_init":        command(stderr, func(args []string) error { return runInit(ctx, out, args) }),
 		"_install":     command(stderr, runInstall),
-		"_mirror":      command(stderr, func(args []string) error { return runMirror(ctx, os.Stdin, out, args) }),
+		"_session":     command(stderr, func(args []string) error { return runSession(ctx, args) }),
 		"_signal":      command(stderr, runSignal),
 		"_host-config": command(stderr, runAgentConfig),
 	}

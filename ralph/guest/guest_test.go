@@ -59,7 +59,7 @@ func TestInstallCopiesTheRunningProgram(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(dir, version, "ralph"))
 	assert.NilError(t, err)
-	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o755))
+	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o711))
 	entries, err := os.ReadDir(filepath.Join(dir, version))
 	assert.NilError(t, err)
 	assert.Equal(t, len(entries), 3, "nothing unfinished is left")

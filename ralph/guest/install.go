@@ -32,7 +32,8 @@ func runInstall(args []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("installing ralph: %w", err)
 	}
-	if err := copyProgram(self, filepath.Join(dir, wire.Program)); err != nil {
+	program := filepath.Join(dir, wire.Program)
+	if err := copyProgram(self, program, privateMode); err != nil {
 		return err
 	}
 	if err := link(wire.Program, filepath.Join(dir, "task")); err != nil {
@@ -61,7 +62,11 @@ func hashFile(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func copyProgram(from, to string) (err error) {
+// privateMode lets others execute a program, but not read it. The kernel then starts it as a process that they can
+// neither trace nor read the environment of, even if it is theirs.
+const privateMode = 0o711
+
+func copyProgram(from, to string, mode os.FileMode) (err error) {
 	src, err := os.Open(from)
 	if err != nil {
 		return fmt.Errorf("reading the running program: %w", err)
@@ -77,7 +82,7 @@ func copyProgram(from, to string) (err error) {
 		}
 	}()
 	_, err = io.Copy(tmp, src)
-	if err = errors.Join(err, tmp.Chmod(0o755), tmp.Sync(), tmp.Close()); err != nil {
+	if err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", tmp.Name(), err)
 	}
 	if err := os.Rename(tmp.Name(), to); err != nil {

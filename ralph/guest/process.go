@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/ralph/sysinfo"
@@ -27,8 +28,7 @@ type process struct {
 }
 
 // dispatchProcesses lists the running processes of all dispatches, earliest first.
-// They are identified by their environment or, before the command is executed, by the
-// dispatch's record.
+// They are identified by [dispatchOf] or, in a microVM, by the dispatch's record.
 func dispatchProcesses(proc string, records []record) ([]process, error) {
 	pids, err := sysinfo.Processes(proc)
 	if err != nil {
@@ -44,7 +44,7 @@ func dispatchProcesses(proc string, records []record) ([]process, error) {
 		if stat == nil || stat[sysinfo.StatState] == "Z" || stat[sysinfo.StatState] == "X" {
 			continue // exited
 		}
-		p := process{dispatch: sysinfo.Environ(proc, pid, wire.DispatchEnv), pid: pid}
+		p := process{dispatch: dispatchOf(proc, pid), pid: pid}
 		if p.start, err = strconv.ParseUint(stat[sysinfo.StatStart], 10, 64); err != nil {
 			continue // malformed
 		}
@@ -59,6 +59,42 @@ func dispatchProcesses(proc string, records []record) ([]process, error) {
 	}
 	slices.SortFunc(all, func(a, b process) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.pid, b.pid)) })
 	return all, nil
+}
+
+// dispatchOf returns the dispatch of a process by its environment or, for ralph, which is not dumpable, by its
+// [wire.DispatchMark]; empty for none.
+func dispatchOf(proc string, pid int) string {
+	return cmp.Or(sysinfo.Environ(proc, pid, wire.DispatchEnv), marked(cmdline(proc, pid)))
+}
+
+// cmdline returns the arguments of a process; none if it has just ended. Unlike the environment, they are readable
+// for every user.
+func cmdline(proc string, pid int) []string {
+	content, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cmdline"))
+	if err != nil || len(content) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(content), "\x00"), "\x00")
+}
+
+// marked returns the dispatch of ralph by its last argument; empty without a mark.
+func marked(args []string) string {
+	if len(args) < 2 || filepath.Base(args[0]) != wire.Program {
+		return ""
+	}
+	id, found := strings.CutPrefix(args[len(args)-1], wire.DispatchMark(""))
+	if !found || !validID(id) {
+		return ""
+	}
+	return id
+}
+
+// Arguments returns the arguments of this program without the mark of its dispatch.
+func Arguments(args []string) []string {
+	if id := marked(args); id != "" && id == os.Getenv(wire.DispatchEnv) && os.Getenv(wire.InitEnv) != "" {
+		return args[:len(args)-1]
+	}
+	return args
 }
 
 // bootID identifies the current boot.

@@ -33,7 +33,7 @@ func fakeProc(t *testing.T, all ...fakeProcess) string {
 		fs.WithDir("self"),
 		fs.WithFile("stat", "cpu 1 2 3\nbtime 1700000000\nprocesses 5\n"),
 		fs.WithDir("sys", fs.WithDir("kernel", fs.WithDir("random", fs.WithFile("boot_id", "this-boot\n")))),
-		fs.WithDir("4"), // ended meanwhile
+		fs.WithDir("6"), // ended meanwhile
 	}
 	for _, p := range all {
 		environ := "HOME=/\x00X" + wire.DispatchEnv + "=other\x00"
@@ -57,13 +57,16 @@ func TestFindDispatch(t *testing.T) {
 		fakeProcess{12, "sh", "S", 20, "", ""},
 		fakeProcess{13, "ralph", "D", 850, "", ""}, // before it is its command
 		fakeProcess{14, "gone", "X", 850, "dead", ""},
+		fakeProcess{15, "ralph", "S", 900, "", "/opt/ralph/x/ralph\x00build\x00" + wire.DispatchMark("LOOP") + "\x00"},
+		fakeProcess{16, "claude", "S", 901, "LOOP", "claude\x00"},
+		fakeProcess{17, "echo", "S", 30, "", "echo\x00" + wire.DispatchMark("LOOP") + "\x00"}, // no ralph
 	)
 	records := []record{
 		{ID: "begun", PID: 13, Start: 850, Boot: "this-boot"},
 		{ID: "reused", PID: 12, Start: 19, Boot: "this-boot"},
 		{ID: "restarted", PID: 12, Start: 20, Boot: "last-boot"},
 	}
-	for id, want := range map[string]int{"x1": 8, "x11": 11, "begun": 13} {
+	for id, want := range map[string]int{"x1": 8, "x11": 11, "begun": 13, "LOOP": 15} {
 		pid, err := findDispatch(proc, id, records)
 		assert.NilError(t, err)
 		assert.Equal(t, pid, want, id)
@@ -82,13 +85,15 @@ func TestRunningDispatches(t *testing.T) {
 		fakeProcess{3, "ralph", "S", 150, "earlier", "/opt/ralph/x/ralph\x00build\x00"},
 		fakeProcess{8, "claude", "S", 200, "earlier", "claude\x00"},
 		fakeProcess{2, "node", "S", 250, "silent", ""},
+		fakeProcess{4, "ralph", "S", 300, "", "ralph\x00build\x00--max\x003\x00" + wire.DispatchMark("LOOP") + "\x00"},
 	)
 	records := []record{{ID: "earlier", Command: []string{"ralph", "build"}}, {ID: "ended", Command: []string{"x"}}}
 	got, err := runningDispatches(proc, records)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, got, []runningDispatch{
 		{"earlier", []string{"ralph", "build"}, "2023-11-14T22:13:21Z"},
-		{"silent", []string{""}, "2023-11-14T22:13:22Z"},
+		{"silent", []string{}, "2023-11-14T22:13:22Z"},
+		{"LOOP", []string{"ralph", "build", "--max", "3"}, "2023-11-14T22:13:23Z"},
 		{"later", []string{"sh", "-c", "", "a b"}, "2023-11-14T23:13:20Z"},
 	})
 
@@ -98,4 +103,23 @@ func TestRunningDispatches(t *testing.T) {
 	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("cpu\n"), 0o600))
 	_, err = runningDispatches(proc, records)
 	assert.ErrorContains(t, err, "no btime")
+}
+
+func TestArgumentsWithoutMark(t *testing.T) {
+	args := []string{"/opt/ralph/x/ralph", "task", "create", wire.DispatchMark("ABC")}
+	for name, tc := range map[string]struct {
+		init, dispatch string
+		want           int
+	}{
+		"from the engine":      {"1", "ABC", 3},
+		"from an agent":        {"", "ABC", 4},
+		"another dispatch":     {"1", "XYZ", 4},
+		"outside of a sandbox": {"", "", 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(wire.InitEnv, tc.init)
+			t.Setenv(wire.DispatchEnv, tc.dispatch)
+			assert.DeepEqual(t, Arguments(args), args[:tc.want])
+		})
+	}
 }

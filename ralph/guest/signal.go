@@ -53,10 +53,9 @@ func runFinish(args []string) error {
 // finishSignal returns SIGUSR1 for a ralph that handles it and SIGINT otherwise: an
 // unhandled SIGUSR1 kills a shell, and makes node listen for a debugger.
 func finishSignal(proc string, pid int) unix.Signal {
-	dir := filepath.Join(proc, strconv.Itoa(pid))
-	program, _ := os.Readlink(filepath.Join(dir, "exe"))
-	status, _ := os.ReadFile(filepath.Join(dir, "status"))
-	if filepath.Base(program) == wire.Program && catches(status, unix.SIGUSR1) {
+	args := cmdline(proc, pid) // the link to the program of a loop is not readable
+	status, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
+	if len(args) > 0 && filepath.Base(args[0]) == wire.Program && catches(status, unix.SIGUSR1) {
 		return unix.SIGUSR1
 	}
 	return unix.SIGINT

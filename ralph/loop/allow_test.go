@@ -7,6 +7,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
@@ -45,10 +46,10 @@ func TestBlockedHostsAreAskedAbout(t *testing.T) {
 			s := newFileBacklog(t, "a", "other")
 			other := s.tasks["other"]
 			if tc.answered != "" {
-				other.Answered = []Question{{Text: tc.answered, Answer: "do without them"}}
+				other.Answered = []session.Question{{Text: tc.answered, Answer: "do without them"}}
 			}
 			if tc.pending != "" {
-				other.Status, other.Question = statusQuestion, &Question{Text: tc.pending}
+				other.Status, other.Question = statusQuestion, &session.Question{Text: tc.pending}
 			}
 			s.tasks["other"] = other
 			if tc.program != finish {

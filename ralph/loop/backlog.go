@@ -2,86 +2,18 @@ package loop
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
-	"time"
 
+	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// Backlog is the loop's access to the backlog. It survives an agent's changes to its
-// files, and tracks the commands of a run.
-type Backlog interface {
-	Status(ctx context.Context) (Status, error)
-	// Tasks returns the tasks by slug.
-	Tasks(ctx context.Context) (map[string]Task, error)
-	// Claimable reports whether a task can be claimed now.
-	Claimable(ctx context.Context) (bool, error)
-	// Held returns the active tasks of an agent.
-	Held(ctx context.Context, agentID string) ([]string, error)
-	// Renew renews the leases of an agent.
-	Renew(ctx context.Context, agentID string) error
-	// Release fails an active task.
-	Release(ctx context.Context, slug, reason string) error
-	// Forgive discounts a failed attempt that the task did not cause.
-	Forgive(ctx context.Context, slug string) error
-	// Reopen makes a finished task open again.
-	Reopen(ctx context.Context, slug, reason string) error
-	// RenameCommit replaces the ID of a commit in the result of a finished task.
-	RenameCommit(ctx context.Context, slug, from, to string) error
-	// Park makes a task that no agent holds wait for an answer of the user.
-	Park(ctx context.Context, slug, question string, options ...string) error
-	// ApplyDefaults answers the questions that have waited long enough with their
-	// defaults, and returns their tasks.
-	ApplyDefaults(ctx context.Context) ([]string, error)
-	// Begin starts a run and returns variables for its agent, as KEY=value.
-	Begin() (env []string, err error)
-	// Restore undoes changes since the previous call other than those of ralph's
-	// commands, and describes them.
-	Restore(ctx context.Context, agentID string) (damage string, err error)
-	// Claimed reports whether the run has claimed a task.
-	Claimed(slug string) bool
-	// Overtaken returns the run's claimed tasks that another agent has claimed since.
-	Overtaken(ctx context.Context) ([]string, error)
-}
-
-// Status counts the tasks of a backlog.
-type Status struct {
-	Open, Active int // tasks that are not blocked
-	Done         int
-	Blocked      int // after too many failures
-	Waiting      int // for tasks that are not done
-	Question     int // waiting for an answer
-}
-
-func (s Status) counts() runlog.Counts {
+// counts returns the status for the log.
+func counts(s session.Status) runlog.Counts {
 	return runlog.Counts{Open: s.Open, Active: s.Active, Done: s.Done, Blocked: s.Blocked, Waiting: s.Waiting, Question: s.Question}
-}
-
-// Task is the state of one task.
-type Task struct {
-	Title    string
-	Status   string // open, active, done, question, deleted; blocked after too many failures
-	Assignee string
-	Foreign  bool // the assignee is a registered agent, possibly of another loop
-	Attempt  int  // counts claims
-	Retries  int
-	Reason   string // of the last failure
-	Result   string // the agent's JSON
-	Leased   bool   // an active task's lease has not expired
-	// Content changes with the task's text, steps or dependencies.
-	Content string
-	// Question is nil unless the task waits for an answer.
-	Question *Question
-	Answered []Question
-}
-
-// Question is a question of an agent to the user.
-type Question struct {
-	Text      string
-	Options   []string
-	Default   string
-	DefaultAt time.Time // zero if the default never applies by itself
-	Answer    string    // empty without one
 }
 
 const (
@@ -96,9 +28,65 @@ const (
 // snapshot is the state before or after a run.
 type snapshot struct {
 	head   string
-	tasks  map[string]Task // nil if unknown
-	status Status
+	tasks  map[string]session.Task // nil if unknown
+	status session.Status
 	known  bool // whether status is
+}
+
+// observe takes a snapshot.
+func (l *loop) observe(ctx context.Context) snapshot {
+	l.last = l.snapshot(ctx)
+	return l.last
+}
+
+// observeAfter takes a snapshot after a run, in which tasks that other loops have worked
+// on since are foreign. A task that is done is not: it has to be checked.
+func (l *loop) observeAfter(ctx context.Context, before snapshot) snapshot {
+	after := l.observe(ctx)
+	for slug, a := range after.tasks {
+		b := before.tasks[slug]
+		held := b.Foreign && b.Leased && b.Status == statusActive && b.Assignee != l.AgentID
+		if a.Status != statusDone && (held || a.Attempt > b.Attempt) && !l.claimed(b, a) {
+			a.Foreign = true
+			after.tasks[slug] = a
+		}
+	}
+	return after
+}
+
+// claimed reports whether the loop's agent has claimed a task since.
+func (l *loop) claimed(before, after session.Task) bool {
+	return after.ClaimedBy == l.AgentID && after.Attempt > before.Attempt
+}
+
+func (l *loop) snapshot(ctx context.Context) snapshot {
+	s := snapshot{head: l.Head(ctx)}
+	if l.Backlog == nil {
+		return s
+	}
+	var err error
+	if s.status, err = l.Backlog.Status(ctx); err != nil {
+		l.readFailed(err)
+		return s
+	}
+	s.known = true
+	l.events.now.Counts = counts(s.status)
+	if left := counts(s.status).Left(); l.Session.Mode == agent.Build {
+		l.totals.Left = &left
+	}
+	if s.tasks, err = l.Backlog.Tasks(ctx); err != nil {
+		l.readFailed(err)
+	}
+	return s
+}
+
+// readFailed ends a loop that has lost its host. Otherwise the backlog may be readable later.
+func (l *loop) readFailed(err error) {
+	if !errors.Is(err, session.ErrNoHost) && !errors.Is(err, session.ErrInterrupted) {
+		l.warnOnce("backlog", "reading the backlog: %s", err)
+	} else if l.lostHost == nil {
+		l.lostHost = fmt.Errorf("reading the backlog: %w", err)
+	}
 }
 
 // achieved reports whether a run committed or changed the backlog other than by

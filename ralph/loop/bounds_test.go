@@ -19,6 +19,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -29,16 +30,16 @@ type fileBacklog struct {
 	emptyBacklog
 	mu       sync.Mutex
 	dir      string
-	tasks    map[string]Task
+	tasks    map[string]session.Task
 	held     []string // by the agent, after each run
 	notes    []string
 	forgiven []string
 }
 
 func newFileBacklog(t *testing.T, slugs ...string) *fileBacklog {
-	s := &fileBacklog{dir: t.TempDir(), tasks: map[string]Task{}}
+	s := &fileBacklog{dir: t.TempDir(), tasks: map[string]session.Task{}}
 	for _, slug := range slugs {
-		s.tasks[slug] = Task{Status: statusOpen}
+		s.tasks[slug] = session.Task{Status: statusOpen}
 	}
 	return s
 }
@@ -54,11 +55,11 @@ func (s *fileBacklog) sync() {
 	}
 }
 
-func (s *fileBacklog) Status(context.Context) (Status, error) {
+func (s *fileBacklog) Status(context.Context) (session.Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sync()
-	var status Status
+	var status session.Status
 	for _, task := range s.tasks {
 		switch task.Status {
 		case statusOpen:
@@ -74,7 +75,7 @@ func (s *fileBacklog) Status(context.Context) (Status, error) {
 	return status, nil
 }
 
-func (s *fileBacklog) Tasks(context.Context) (map[string]Task, error) {
+func (s *fileBacklog) Tasks(context.Context) (map[string]session.Task, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sync()
@@ -83,7 +84,7 @@ func (s *fileBacklog) Tasks(context.Context) (map[string]Task, error) {
 
 func (s *fileBacklog) Held(context.Context, string) ([]string, error) { return s.held, nil }
 
-func (s *fileBacklog) Release(_ context.Context, slug, reason string) error {
+func (s *fileBacklog) Release(_ context.Context, _, slug, reason string) error {
 	s.note("release %s: %s", slug, reason)
 	return nil
 }
@@ -104,7 +105,7 @@ func (s *fileBacklog) Reopen(_ context.Context, slug, reason string) error {
 func (s *fileBacklog) Park(_ context.Context, slug, question string, _ ...string) error {
 	s.note("park %s: %s", slug, question)
 	task := s.tasks[slug]
-	task.Status, task.Question = statusQuestion, &Question{Text: question}
+	task.Status, task.Question = statusQuestion, &session.Question{Text: question}
 	s.tasks[slug] = task
 	return nil
 }
@@ -276,7 +277,7 @@ func TestChecks(t *testing.T) {
 	assert.DeepEqual(t, outcomes, []string{"checks failed a", "done a", "done b"})
 	assert.Assert(t, cmp.Contains(tr.out.String(), "reopened a\n"))
 	assert.Assert(t, !strings.Contains(tr.out.String(), "No checks are configured"))
-	kept, err := os.ReadFile(filepath.Join(tr.Dir, log.Dir(), "1.checks.log"))
+	kept, err := os.ReadFile(filepath.Join(tr.Dir, log.Loop.ID, "1.checks.log"))
 	assert.NilError(t, err)
 	assert.Equal(t, string(kept), "fine\nbroken\n\x1b[31mred\x1b[0m\n")
 }
@@ -304,7 +305,7 @@ func TestUncheckableTaskIsReopened(t *testing.T) {
 // unreadableBacklog is a backlog that becomes unreadable during the run.
 type unreadableBacklog struct{ *fileBacklog }
 
-func (b unreadableBacklog) Tasks(ctx context.Context) (map[string]Task, error) {
+func (b unreadableBacklog) Tasks(ctx context.Context) (map[string]session.Task, error) {
 	all, err := b.fileBacklog.Tasks(ctx)
 	if all["a"].Status == statusDone {
 		return nil, errors.New("it is malformed")
@@ -339,14 +340,14 @@ func (b *heldBacklog) Claimable(context.Context) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.done() {
-		b.tasks["a"] = Task{Status: statusDone, Assignee: "other"}
+		b.tasks["a"] = session.Task{Status: statusDone, Assignee: "other"}
 	}
 	return false, nil
 }
 
 func TestNoAgentStartsWhileOthersHoldAllTasks(t *testing.T) {
 	s := newFileBacklog(t)
-	s.tasks["a"] = Task{Status: statusActive, Assignee: "other", Leased: true}
+	s.tasks["a"] = session.Task{Status: statusActive, Assignee: "other", Leased: true}
 	tr := newFileLoop(t, "true", s)
 	secondPause := "Retrying in 200ms.\n"
 	tr.Backlog = &heldBacklog{fileBacklog: s, done: func() bool { return strings.Contains(tr.out.String(), secondPause) }}

@@ -1,11 +1,11 @@
 package loop
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -180,37 +180,8 @@ func (l *loop) logBound(name string, used, limit float64) {
 	l.emit(&runlog.LimitNear{N: l.events.now.N, Name: name, Used: used, Limit: limit})
 }
 
-// updateTasks logs the tasks that the agent has claimed, and renews a new claim: its
-// lease may be short.
-func (w *watch) updateTasks(ctx context.Context) {
-	l := w.loop
-	if l.Backlog == nil || l.AgentID == "" {
-		return
-	}
-	held, err := l.Backlog.Held(ctx, l.AgentID)
-	now := &l.events.now
-	if err != nil || slices.Equal(held, now.Tasks) {
-		return
-	}
-	all, _ := l.Backlog.Tasks(ctx) // for the titles
-	for _, slug := range held {
-		if !slices.Contains(now.Tasks, slug) {
-			l.emit(&runlog.TaskChange{N: now.N, ID: slug, Title: all[slug].Title, Status: statusActive})
-		}
-	}
-	now.Tasks, now.Title = held, ""
-	if len(held) > 0 {
-		now.Title = all[held[0]].Title
-	}
-	if s, err := l.Backlog.Status(ctx); err == nil {
-		now.Counts = s.counts()
-	}
-	l.renew(ctx)
-	l.saveNow(true)
-}
-
 // foreign reports whether a task is of another loop's agent.
-func (l *loop) foreign(t Task) bool { return t.Foreign && t.Assignee != l.AgentID }
+func (l *loop) foreign(t session.Task) bool { return t.Foreign && t.Assignee != l.AgentID }
 
 // logTasks logs how a run has changed the tasks of this loop.
 func (l *loop) logTasks(before, after snapshot) {

@@ -12,6 +12,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -22,7 +23,7 @@ func logged(t *testing.T, tr *testLoop) (lines []string, report Report, last run
 	log, err := runlog.Create(top, runlog.Loop{Mode: "build", Agent: "claude", Branch: "main", Started: time.Now()})
 	assert.NilError(t, err)
 	tr.Log = log
-	tr.Env = append(tr.Env, "LOG="+filepath.Join(top, ".ralph", "logs"))
+	tr.Env = append(tr.Env, "LOG="+top)
 	report, _ = Run(t.Context(), tr.Options)
 	assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: string(report.Stop)}))
 	r, err := runlog.Find(top, func(runlog.Loop) bool { return true })
@@ -83,7 +84,7 @@ func (c claimingBacklog) Held(ctx context.Context, _ string) (held []string, err
 
 func TestLoopLogsItsEvents(t *testing.T) {
 	s := newFileBacklog(t, "a")
-	s.tasks["a"] = Task{Title: "Log in", Status: statusOpen, Foreign: true}
+	s.tasks["a"] = session.Task{Title: "Log in", Status: statusOpen, Foreign: true}
 	// It waits until the log has its last step.
 	const wait = `until grep -q '%s' $LOG/*/events.jsonl; do sleep 0.02; done; `
 	tr := newFileLoop(t, retry+fmt.Sprintf(wait, "retrying")+`touch $DIR/claim; `+fmt.Sprintf(wait, `"status":"active"`)+say+finish+`touch $BACKLOG/a`, s)

@@ -12,12 +12,13 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 func TestFinishRequestLetsTheRunComplete(t *testing.T) {
 	tr := newTestLoop(t, agent.Build, `trap 'touch $DIR/disturbed' INT TERM USR1; touch $DIR/ready; while ! test -e $DIR/go; do sleep 0.05; done; echo x >>$DIR/runs`,
-		&listBacklog{statuses: []Status{{Open: 2}}})
+		&listBacklog{statuses: []session.Status{{Open: 2}}})
 	finish := make(chan os.Signal, 1)
 	tr.Finish = finish
 	done := make(chan Report)

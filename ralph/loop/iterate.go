@@ -85,8 +85,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		l.Log.Begin(n)
 	}
 	it := &iteration{n: n, before: before, started: time.Now()}
-	if err := l.begin(); err != nil {
-		return before, Failed, err
+	if err := l.beginRun(ctx); err != nil {
+		stop, err := l.withoutHost(err)
+		return before, stop, err
 	}
 	l.logRun(n, before.head)
 	uncommitted, removeLeftOut, offBranch := l.uncommitted(ctx), l.recordCommits(ctx), l.recordBranches(ctx)
@@ -99,8 +100,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	it.outcome, err = l.run(ctx, n)
 	l.freshLine()
 	noGit := l.restoreBranch(ctx)
-	err = errors.Join(err, l.restoreAfter(ctx, it))
-	l.restoreLog()
+	err = errors.Join(err, l.checkOvertaken(ctx, it))
 	l.classify(ctx, it)
 	l.collectDenied(ctx, it)
 	l.leaveOut(ctx, it, removeLeftOut, uncommitted)
@@ -121,9 +121,15 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.saveNow(true)
 	l.reportQuestions(it)
 	l.reportDefaults(defaulted)
-	err = errors.Join(err, failed)
+	if err = errors.Join(err, failed); err == nil {
+		err = l.lostHost
+	}
+	if err == nil {
+		err = l.flush(ctx)
+	}
 	if err != nil {
-		return it.after, Failed, errors.Join(noGit, err)
+		stop, err = l.withoutHost(err)
+		return it.after, stop, errors.Join(noGit, err)
 	}
 	if noGit != nil && it.end != endInterrupted {
 		return it.after, NoGit, noGit
@@ -184,7 +190,7 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 		l.warnf("the tasks of agent %s cannot be released; their leases will expire: %s", l.AgentID, err)
 	}
 	for _, slug := range slugs {
-		if err := l.Backlog.Release(ctx, slug, strings.TrimSuffix(it.releaseReason()+"\n"+it.leftOutReason(slug), "\n")); err != nil {
+		if err := l.Backlog.Release(ctx, l.AgentID, slug, strings.TrimSuffix(it.releaseReason()+"\n"+it.leftOutReason(slug), "\n")); err != nil {
 			l.warnf("task %s cannot be released; its lease will expire: %s", slug, err)
 			continue
 		}
@@ -232,15 +238,6 @@ func reasonOf(m stream.Message) string {
 	return strings.TrimSuffix(reason+": "+cut(m.Text), ": ")
 }
 
-func (l *loop) renew(ctx context.Context) {
-	if l.Backlog == nil || l.AgentID == "" {
-		return
-	}
-	if err := l.Backlog.Renew(ctx, l.AgentID); err != nil {
-		l.warnf("renewing the leases of agent %s: %s", l.AgentID, err)
-	}
-}
-
 // record logs the run and prints its line.
 func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	used := it.known()
@@ -255,8 +252,6 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	switch {
 	case len(it.lost) > 0:
 		entry.Reason = it.overtaken()
-	case it.damage != "":
-		entry.Reason = it.describe()
 	case it.message.Fault == stream.KeyRefused:
 		entry.Reason = "key rejected: " + cut(it.message.Text)
 	case it.message.Fault != stream.NoFault:
@@ -301,8 +296,6 @@ func (it *iteration) name(planning bool) string {
 		return outcomeInterrupted
 	case len(it.lost) > 0:
 		return outcomeOvertaken
-	case it.damage != "":
-		return outcomeFailed
 	case it.class == classWorld && it.message.Fault == stream.RateLimited:
 		return outcomeLimited
 	case it.class == classWorld:
@@ -335,7 +328,7 @@ func (it *iteration) name(planning bool) string {
 // failed reports whether the run failed. An agent that reported its result and did not
 // exit has not.
 func (o outcome) failed() bool {
-	return o.damage != "" || len(o.lost) > 0 || o.exitFailed() || o.apiError != "" || o.denied.All
+	return len(o.lost) > 0 || o.exitFailed() || o.apiError != "" || o.denied.All
 }
 
 // exitFailed reports whether the agent reported a failure.
@@ -347,9 +340,6 @@ func (o outcome) exitFailed() bool {
 func (o outcome) describe() string {
 	if len(o.lost) > 0 {
 		return "was overtaken: " + o.overtaken()
-	}
-	if o.damage != "" {
-		return "damaged the backlog, which has been restored: " + o.damage
 	}
 	what := fmt.Sprintf("exited with code %d", o.code)
 	if o.end != endExited && o.end != endDone {

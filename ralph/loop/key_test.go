@@ -13,6 +13,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
 const (
@@ -30,7 +31,7 @@ func TestRejectedKeyEndsTheLoop(t *testing.T) {
 		{"an error like others", "echo Invalid API key >&2; exit 1", "sk-x", "claude: the model's endpoint rejected the key: Invalid API key", "check the value of ANTHROPIC_API_KEY"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			b := &listBacklog{statuses: []session.Status{{Open: 1}}, held: []string{"a"}}
 			tr := newTestLoop(t, agent.Build, script(tc.program), b)
 			tr.Session.Getenv = func(name string) string {
 				if name == "ANTHROPIC_API_KEY" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -100,7 +101,7 @@ func (l *loop) reopenLeftOut(ctx context.Context, it *iteration) error {
 }
 
 // renameCommit records the new ID of a finished task's commit.
-func (l *loop) renameCommit(ctx context.Context, it *iteration, slug string, task Task) {
+func (l *loop) renameCommit(ctx context.Context, it *iteration, slug string, task session.Task) {
 	named := commitOf(task.Result)
 	if named == "" {
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
 	"github.com/docker-ralph/docker-ralph/ralph/leftover"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
 // resultBacklog records the commits of finished tasks.
@@ -145,7 +146,7 @@ type reasonBacklog struct {
 	dir string
 }
 
-func (b *reasonBacklog) Tasks(ctx context.Context) (map[string]Task, error) {
+func (b *reasonBacklog) Tasks(ctx context.Context) (map[string]session.Task, error) {
 	tasks, err := b.resultBacklog.Tasks(ctx)
 	for slug, task := range tasks {
 		for _, note := range b.notes {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -20,6 +21,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -49,7 +51,9 @@ type Options struct {
 	// Clone creates a temporary copy of a commit, to run checks in. It may be nil.
 	Clone func(ctx context.Context, commit string) (dir string, remove func(), err error)
 	// Backlog is nil outside a repository; then work always remains.
-	Backlog Backlog
+	Backlog session.Backlog
+	// OnWait has the backlog report when it begins and ends to wait for its host. It may be nil.
+	OnWait func(report func(waiting bool))
 	// Head returns the worktree's commit, or "". Count counts the commits between two.
 	Head  func(context.Context) string
 	Count func(ctx context.Context, from, to string) int
@@ -86,8 +90,11 @@ type Options struct {
 	Metered func(context.Context) (usage.Spent, error)
 	// Prices are for the estimated cost of what it has counted.
 	Prices prices.Table
-	// Log is nil without a writable worktree.
-	Log *runlog.Log
+	// Log is nil without a log. LogAt describes for users where it is.
+	Log   *runlog.Log
+	LogAt string
+	// Flush waits until the host has the log. It is nil if the log is here.
+	Flush func(context.Context) error
 	// Earlier are the iterations of the resumed loop, Resumed is why it is resumed.
 	Earlier []runlog.Iteration
 	Resumed string
@@ -123,7 +130,6 @@ var defaultTiming = timing{drain: 10 * time.Second, poll: 2 * time.Second, pause
 // loop is a running loop.
 type loop struct {
 	Options
-	runEnv      []string // of the current run
 	out, errs   *syncWriter
 	live        *syncWriter // to the screen only; nil without one
 	plain       *syncWriter // in the format of a pipe: out, or the transcript
@@ -157,6 +163,8 @@ type loop struct {
 	warned           sync.Map      // keys of warnOnce
 	finishing        bool          // stop after the current run
 	interrupted      bool          // a signal came while printing
+	running          atomic.Bool   // an agent
+	lostHost         error         // why the backlog of a host cannot be read
 	events           events
 }
 
@@ -197,6 +205,10 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if len(l.Checks) > 0 {
 		l.accepted = l.Head(ctx)
 	}
+	if l.OnWait != nil {
+		l.OnWait(l.showWait)
+		defer l.OnWait(func(bool) {})
+	}
 	stop, err := l.loop(ctx)
 	return Report{Stop: stop, Iterations: l.iterations, Totals: l.totals}, err
 }
@@ -206,11 +218,11 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if l.MaxIterations > 0 && l.runs >= l.MaxIterations {
 			return l.end(LimitReached, nil)
 		}
-		if err := l.restoreBacklog(ctx); err != nil {
-			return l.end(Failed, err)
-		}
 		defaulted := l.applyDefaults(ctx)
 		before := l.observe(ctx)
+		if l.lostHost != nil {
+			return l.end(l.withoutHost(l.lostHost))
+		}
 		l.logStart()
 		l.reportDefaults(defaulted)
 		if l.complete(before) {
@@ -242,48 +254,6 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 	}
 }
 
-// observe takes a snapshot.
-func (l *loop) observe(ctx context.Context) snapshot {
-	l.last = l.snapshot(ctx)
-	return l.last
-}
-
-// observeAfter takes a snapshot after a run, in which tasks that other loops have worked
-// on since are foreign. A task that is done is not: it has to be checked.
-func (l *loop) observeAfter(ctx context.Context, before snapshot) snapshot {
-	after := l.observe(ctx)
-	for slug, a := range after.tasks {
-		b := before.tasks[slug]
-		held := b.Foreign && b.Leased && b.Status == statusActive && b.Assignee != l.AgentID
-		if a.Status != statusDone && (held || a.Attempt > b.Attempt) && !l.Backlog.Claimed(slug) {
-			a.Foreign = true
-			after.tasks[slug] = a
-		}
-	}
-	return after
-}
-
-func (l *loop) snapshot(ctx context.Context) snapshot {
-	s := snapshot{head: l.Head(ctx)}
-	if l.Backlog == nil {
-		return s
-	}
-	var err error
-	if s.status, err = l.Backlog.Status(ctx); err != nil {
-		l.warnOnce("backlog", "reading the backlog: %s", err)
-		return s
-	}
-	s.known = true
-	l.events.now.Counts = s.status.counts()
-	if left := s.status.counts().Left(); l.Session.Mode == agent.Build {
-		l.totals.Left = &left
-	}
-	if s.tasks, err = l.Backlog.Tasks(ctx); err != nil {
-		l.warnOnce("backlog", "reading the backlog: %s", err)
-	}
-	return s
-}
-
 // complete reports whether no task is left to build. An unreadable backlog is not
 // complete.
 func (l *loop) complete(s snapshot) bool {
@@ -301,7 +271,7 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 	case Complete:
 		if stop, err = l.verdict(stop); stop == Complete {
 			l.print(l.plain, allComplete)
-			if l.last.status != (Status{}) {
+			if l.last.status != (session.Status{}) {
 				l.printLive(allComplete)
 			}
 		}
@@ -334,7 +304,7 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 			"list them with %q, and answer with %q", l.questionCommand("questions"), l.questionCommand("answer TASK ANSWER"))
 	case s.Blocked+s.Waiting > 0:
 		return Unfinished, hint.Wrap(fmt.Errorf("only blocked and waiting tasks are left: %d", s.Blocked+s.Waiting), "list them with %q", l.taskCommand("list"))
-	case l.last.known && s == Status{}:
+	case l.last.known && s == session.Status{}:
 		l.warnf("the backlog has no tasks")
 		l.print(l.errs, fmt.Sprintf("Hint: create one with %q, or have the agent plan with %q\n", l.taskCommand("create ID TITLE"), l.command("plan")))
 	}
@@ -345,7 +315,7 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 func (l *loop) unfinished() []string {
 	var left []string
 	for slug := range l.attempted {
-		if task, there := l.last.tasks[slug]; there && task.open() {
+		if task, there := l.last.tasks[slug]; there && isOpen(task) {
 			left = append(left, slug)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 )
 
@@ -49,36 +50,42 @@ func (script) Decoder() event.Decoder { return stream.Claude() }
 // emptyBacklog is a backlog without tasks, to which nothing happens.
 type emptyBacklog struct{}
 
-func (emptyBacklog) Status(context.Context) (Status, error) { return Status{}, nil }
+func (emptyBacklog) Status(context.Context) (session.Status, error) { return session.Status{}, nil }
 
-func (emptyBacklog) Tasks(context.Context) (map[string]Task, error) { return map[string]Task{}, nil }
+func (emptyBacklog) Tasks(context.Context) (map[string]session.Task, error) {
+	return map[string]session.Task{}, nil
+}
 
 func (emptyBacklog) Claimable(context.Context) (bool, error)                    { return false, nil }
 func (emptyBacklog) Held(context.Context, string) ([]string, error)             { return nil, nil }
 func (emptyBacklog) Renew(context.Context, string) error                        { return nil }
-func (emptyBacklog) Release(context.Context, string, string) error              { return nil }
+func (emptyBacklog) Release(context.Context, string, string, string) error      { return nil }
 func (emptyBacklog) Forgive(context.Context, string) error                      { return nil }
 func (emptyBacklog) Reopen(context.Context, string, string) error               { return nil }
 func (emptyBacklog) RenameCommit(context.Context, string, string, string) error { return nil }
 func (emptyBacklog) Park(context.Context, string, string, ...string) error      { return nil }
 func (emptyBacklog) ApplyDefaults(context.Context) ([]string, error)            { return nil, nil }
-func (emptyBacklog) Begin() ([]string, error)                                   { return nil, nil }
-func (emptyBacklog) Restore(context.Context, string) (string, error)            { return "", nil }
-func (emptyBacklog) Claimed(string) bool                                        { return false }
-func (emptyBacklog) Overtaken(context.Context) (lost []string, _ error)         { return nil, nil }
+func (emptyBacklog) BeginRun(context.Context, string) error                     { return nil }
+func (emptyBacklog) Overtaken(context.Context, string) ([]string, error)        { return nil, nil }
+func (emptyBacklog) AdoptHint(context.Context) (string, error)                  { return "", nil }
+func (emptyBacklog) Deregister(context.Context, string) error                   { return nil }
+
+func (emptyBacklog) Register(context.Context) (session.Registration, error) {
+	return session.Registration{}, nil
+}
 
 // listBacklog is a backlog that answers from lists and records its calls.
 type listBacklog struct {
 	emptyBacklog
-	statuses []Status // the last one stays
-	held     []string // at every question
+	statuses []session.Status // the last one stays
+	held     []string         // at every question
 	calls    []string
 }
 
-func (b *listBacklog) Status(context.Context) (Status, error) {
+func (b *listBacklog) Status(context.Context) (session.Status, error) {
 	b.calls = append(b.calls, "status")
 	if len(b.statuses) == 0 {
-		return Status{}, errors.New("database is locked")
+		return session.Status{}, errors.New("database is locked")
 	}
 	s := b.statuses[0]
 	if len(b.statuses) > 1 {
@@ -92,7 +99,7 @@ func (b *listBacklog) Held(_ context.Context, agentID string) ([]string, error) 
 	return b.held, nil
 }
 
-func (b *listBacklog) Release(_ context.Context, slug, reason string) error {
+func (b *listBacklog) Release(_ context.Context, _, slug, reason string) error {
 	b.calls = append(b.calls, fmt.Sprintf("release %s: %s", slug, reason))
 	return nil
 }
@@ -148,7 +155,7 @@ func TestPlanRunsExactlyNTimes(t *testing.T) {
 }
 
 func TestBuildReleasesBetweenTheChecks(t *testing.T) {
-	b := &listBacklog{statuses: []Status{{Open: 1}, {}}, held: []string{"a/1", "b/2"}}
+	b := &listBacklog{statuses: []session.Status{{Open: 1}, {}}, held: []string{"a/1", "b/2"}}
 	tr := newTestLoop(t, agent.Build, say, b)
 	tr.timing.poll = time.Minute // which asks the backlog, too
 	report, err := Run(t.Context(), tr.Options)
@@ -161,7 +168,7 @@ func TestBuildReleasesBetweenTheChecks(t *testing.T) {
 }
 
 func TestBuildDoesNotStartWhenComplete(t *testing.T) {
-	tr := newTestLoop(t, agent.Build, "", &listBacklog{statuses: []Status{{Done: 2}}})
+	tr := newTestLoop(t, agent.Build, "", &listBacklog{statuses: []session.Status{{Done: 2}}})
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Stop, Complete)
@@ -170,7 +177,7 @@ func TestBuildDoesNotStartWhenComplete(t *testing.T) {
 }
 
 func TestBlockedTasksAreNotComplete(t *testing.T) {
-	tr := newTestLoop(t, agent.Build, "", &listBacklog{statuses: []Status{{Done: 1, Blocked: 2}}})
+	tr := newTestLoop(t, agent.Build, "", &listBacklog{statuses: []session.Status{{Done: 1, Blocked: 2}}})
 	report, err := Run(t.Context(), tr.Options)
 	assert.Equal(t, report.Stop, Unfinished)
 	assert.Error(t, err, "only blocked and waiting tasks are left: 2")
@@ -190,7 +197,7 @@ func TestBuildContinuesWithoutBacklog(t *testing.T) {
 }
 
 func TestFailingRuns(t *testing.T) {
-	open := Status{Open: 1}
+	open := session.Status{Open: 1}
 	refused := `echo '{"type":"user","message":{"content":"<local-command-stderr>Error: no skill</local-command-stderr>"}}';
 		echo '{"type":"result","subtype":"success","is_error":false,"num_turns":0}'`
 	reported := `printf '%s\n' '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":1,"result":"No credit\nat all"}'`
@@ -207,7 +214,7 @@ func TestFailingRuns(t *testing.T) {
 		{"now and then", `[ -e $DIR/x ] && exec rm $DIR/x; touch $DIR/x; exit 1`, "last"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tr := newTestLoop(t, agent.Build, script(tc.program), &listBacklog{statuses: []Status{open}})
+			tr := newTestLoop(t, agent.Build, script(tc.program), &listBacklog{statuses: []session.Status{open}})
 			tr.MaxIterations = 5
 			report, err := Run(t.Context(), tr.Options)
 			if tc.want == "" {
@@ -248,7 +255,7 @@ func TestMissingProgram(t *testing.T) {
 
 func TestPausesWhileOthersHoldAllTasks(t *testing.T) {
 	s := newFileBacklog(t)
-	s.tasks["a"] = Task{Status: statusActive, Assignee: "other"} // its lease has run out
+	s.tasks["a"] = session.Task{Status: statusActive, Assignee: "other"} // its lease has run out
 	tr := newFileLoop(t, say, s)
 	tr.MaxIterations = 2
 	start := time.Now()
@@ -261,14 +268,14 @@ func TestPausesWhileOthersHoldAllTasks(t *testing.T) {
 
 func TestPauseDoublesAndEnds(t *testing.T) {
 	l := &loop{Options: Options{timing: defaultTiming}}
-	waiting := snapshot{known: true, status: Status{Active: 1}}
+	waiting := snapshot{known: true, status: session.Status{Active: 1}}
 	var pauses []time.Duration
 	for range 11 {
 		l.setPause(&iteration{before: waiting, after: waiting})
 		pauses = append(pauses, l.pause)
 	}
 	assert.DeepEqual(t, pauses, []time.Duration{1e9, 2e9, 4e9, 8e9, 16e9, 32e9, 64e9, 128e9, 256e9, 300e9, 300e9})
-	l.setPause(&iteration{before: waiting, after: snapshot{known: true, status: Status{Open: 1}}})
+	l.setPause(&iteration{before: waiting, after: snapshot{known: true, status: session.Status{Open: 1}}})
 	assert.Equal(t, l.pause, time.Duration(0))
 }
 
@@ -290,7 +297,7 @@ func TestSignals(t *testing.T) {
 		{"terminate while waiting", stubborn, []os.Signal{os.Interrupt, syscall.SIGTERM}, waiting},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			b := &listBacklog{statuses: []session.Status{{Open: 1}}, held: []string{"a"}}
 			tr := newTestLoop(t, agent.Build, tc.program, b)
 			var report Report
 			var err error
@@ -310,7 +317,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestSignalBetweenRuns(t *testing.T) {
-	tr := newTestLoop(t, agent.Build, "touch $DIR/ran", &listBacklog{statuses: []Status{{Open: 1}}})
+	tr := newTestLoop(t, agent.Build, "touch $DIR/ran", &listBacklog{statuses: []session.Status{{Open: 1}}})
 	tr.signals <- os.Interrupt
 	report, err := Run(t.Context(), tr.Options)
 	assert.NilError(t, err)
@@ -320,7 +327,7 @@ func TestSignalBetweenRuns(t *testing.T) {
 }
 
 func TestClosedOutputEndsTheLoop(t *testing.T) {
-	b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+	b := &listBacklog{statuses: []session.Status{{Open: 1}}, held: []string{"a"}}
 	tr := newTestLoop(t, agent.Build, "trap '' TERM INT; "+say+"while :; do sleep 0.05; done", b)
 	r, w := io.Pipe()
 	assert.NilError(t, r.CloseWithError(syscall.EPIPE))
@@ -343,7 +350,7 @@ func TestAgentInputAndErrors(t *testing.T) {
 }
 
 func TestTimeoutEndsTheRun(t *testing.T) {
-	b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a/1"}}
+	b := &listBacklog{statuses: []session.Status{{Open: 1}}, held: []string{"a/1"}}
 	tr := newTestLoop(t, agent.Build, `trap "" INT TERM; (sleep 100; touch $DIR/late) & `+say+`sleep 100`, b)
 	tr.Timeout, tr.MaxIterations = 300*time.Millisecond, 1
 	report, err := Run(t.Context(), tr.Options)
@@ -365,7 +372,7 @@ func TestBlockedOutputDoesNotDelayTheEnd(t *testing.T) {
 		{"after its time", "trap '' INT; " + say + "touch $DIR/ready; while :; do sleep 0.05; done", 300 * time.Millisecond, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := &listBacklog{statuses: []Status{{Open: 1}}, held: []string{"a"}}
+			b := &listBacklog{statuses: []session.Status{{Open: 1}}, held: []string{"a"}}
 			tr := newTestLoop(t, agent.Build, script(tc.program), b)
 			_, unread := io.Pipe()
 			tr.Stdout, tr.Timeout = unread, tc.bound

@@ -6,6 +6,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -30,13 +31,13 @@ func TestTotalsSeparateFailedAndReleasedTasks(t *testing.T) {
 
 func TestReasonOfAnOpenTaskIsRecorded(t *testing.T) {
 	it := &iteration{released: []string{"a"}, failedByAgent: []string{"b"}}
-	it.after.tasks = map[string]Task{"b": {Reason: "too \x1b[31mhard\nsecond line"}}
+	it.after.tasks = map[string]session.Task{"b": {Reason: "too \x1b[31mhard\nsecond line"}}
 	assert.Equal(t, it.taskReason(), "too hard…")
 
 	entry := runlog.Iteration{N: 1, Tasks: []string{"b"}, Outcome: outcomeReleased, Reason: it.taskReason()}
 	assert.Assert(t, strings.HasSuffix(line(entry), " | reason: too hard…"))
 
 	it.reopened = []string{"c"}
-	it.after.tasks["c"] = Task{Reason: "check \"false\" failed with exit code 1:\noutput"}
+	it.after.tasks["c"] = session.Task{Reason: "check \"false\" failed with exit code 1:\noutput"}
 	assert.Equal(t, it.taskReason(), `check "false" failed with exit code 1…`)
 }

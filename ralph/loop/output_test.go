@@ -12,6 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/internal/testutil/output"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/screentest"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
 // atTerminal runs the loop at a terminal and returns what it shows.
@@ -68,7 +69,7 @@ func TestTerminalShowsTheRunsInTheirOwnForm(t *testing.T) {
 }
 
 func TestTerminalDoesNotClaimThatNoTasksAreComplete(t *testing.T) {
-	tr := newTestLoop(t, "build", "", &listBacklog{statuses: []Status{{}}})
+	tr := newTestLoop(t, "build", "", &listBacklog{statuses: []session.Status{{}}})
 	shown := atTerminal(t, tr)
 	assert.Check(t, cmp.Contains(shown, "Warning: the backlog has no tasks\n"))
 	assert.Check(t, !strings.Contains(shown, "complete"))

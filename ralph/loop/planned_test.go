@@ -10,6 +10,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -17,10 +18,10 @@ import (
 type planBacklog struct {
 	emptyBacklog
 	ran           string // file that the agent creates
-	before, after map[string]Task
+	before, after map[string]session.Task
 }
 
-func (b planBacklog) Tasks(context.Context) (map[string]Task, error) {
+func (b planBacklog) Tasks(context.Context) (map[string]session.Task, error) {
 	if _, err := os.Stat(b.ran); err == nil {
 		return b.after, nil
 	}
@@ -28,11 +29,11 @@ func (b planBacklog) Tasks(context.Context) (map[string]Task, error) {
 }
 
 func TestPlanReportsWhatItPlanned(t *testing.T) {
-	before := map[string]Task{
+	before := map[string]session.Task{
 		"same": {Status: "open", Content: "1"}, "changed": {Status: "open", Content: "1"}, "dropped": {Status: "open"},
 		"done": {Status: "open"}, "again": {Status: "deleted"}, "other": {Status: "active", Foreign: true},
 	}
-	after := map[string]Task{
+	after := map[string]session.Task{
 		"same": {Status: "open", Content: "1"}, "changed": {Status: "question", Content: "2"}, "dropped": {Status: "deleted"},
 		"done": {Status: "done", Content: "2"}, "again": {Status: "open"}, "other": {Status: "done", Foreign: true},
 		"new": {Status: "open"}, "known": {Status: "done"}, "mistake": {Status: "deleted"},
@@ -40,12 +41,12 @@ func TestPlanReportsWhatItPlanned(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		mode  agent.Mode
-		after map[string]Task
+		after map[string]session.Task
 		want  string
 		json  *runlog.Planned
 	}{
 		{"changes", agent.Plan, after, "2 tasks added, 1 changed, 2 closed, 1 reopened", &runlog.Planned{Added: 2, Changed: 1, Closed: 2, Reopened: 1}},
-		{"one", agent.Plan, map[string]Task{"same": {Status: "done"}}, "1 task closed", &runlog.Planned{Closed: 1}},
+		{"one", agent.Plan, map[string]session.Task{"same": {Status: "done"}}, "1 task closed", &runlog.Planned{Closed: 1}},
 		{"none", agent.Plan, before, "no tasks changed", &runlog.Planned{}},
 		{"unreadable", agent.Plan, nil, "0 tasks done", nil},
 		{"build", agent.Build, after, "0 tasks done", nil},

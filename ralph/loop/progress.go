@@ -16,7 +16,7 @@ const maxPause = 5 * time.Minute
 
 // countFailure warns of a failed run and counts those in a row that changed nothing.
 func (l *loop) countFailure(it *iteration) {
-	l.failed = it.failed() && (len(it.finished) == 0 || it.damage != "")
+	l.failed = it.failed() && len(it.finished) == 0
 	if len(it.lost) > 0 { // reported already
 		l.lastFailure, l.lastEnd, l.failures = it.describe(), it.end, 0
 		return

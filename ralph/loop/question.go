@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -14,8 +15,8 @@ import (
 // answersInPrompt limits the list of answers in a prompt; "ralph task show" has all.
 const answersInPrompt = 20
 
-// open reports whether an agent still has to work on the task.
-func (t Task) open() bool {
+// isOpen reports whether an agent still has to work on the task.
+func isOpen(t session.Task) bool {
 	return t.Status != statusDone && t.Status != statusDeleted && t.Status != statusQuestion
 }
 
@@ -66,7 +67,7 @@ func (l *loop) reportDefaults(slugs []string) {
 func (l *loop) answers() string {
 	var lines []string
 	for _, slug := range slices.Sorted(maps.Keys(l.last.tasks)) {
-		if task := l.last.tasks[slug]; task.open() {
+		if task := l.last.tasks[slug]; isOpen(task) {
 			for _, q := range task.Answered {
 				lines = append(lines, fmt.Sprintf("- `%s`: %s\n  Answer: %s", termsafe.Line(slug), termsafe.Line(q.Text), termsafe.Line(q.Answer)))
 			}

@@ -10,6 +10,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
 // questionBacklog is a backlog whose agent asks about each task before it can finish it, except
@@ -24,26 +25,26 @@ func (b questionBacklog) ApplyDefaults(ctx context.Context) (slugs []string, err
 	for slug, task := range all {
 		if all[b.last].Status == statusDone && task.Question != nil {
 			task.Question.Answer = task.Question.Default
-			task.Status, task.Question, task.Answered = statusOpen, nil, []Question{*task.Question}
+			task.Status, task.Question, task.Answered = statusOpen, nil, []session.Question{*task.Question}
 			b.tasks[slug], slugs = task, append(slugs, slug)
 		}
 	}
 	return slugs, err
 }
 
-func (b questionBacklog) Tasks(ctx context.Context) (map[string]Task, error) {
+func (b questionBacklog) Tasks(ctx context.Context) (map[string]session.Task, error) {
 	all, err := b.fileBacklog.Tasks(ctx)
 	all = maps.Clone(all)
 	for slug, task := range all {
 		if slug != b.last && task.Status == statusDone && task.Question == nil && len(task.Answered) == 0 {
-			task.Status, task.Question, task.Assignee = statusQuestion, &Question{Text: "Which?", Options: []string{"x", "y"}, Default: "y", DefaultAt: noon}, ""
+			task.Status, task.Question, task.Assignee = statusQuestion, &session.Question{Text: "Which?", Options: []string{"x", "y"}, Default: "y", DefaultAt: noon}, ""
 		}
 		b.tasks[slug], all[slug] = task, task
 	}
 	return all, err
 }
 
-func (b questionBacklog) Status(ctx context.Context) (status Status, err error) {
+func (b questionBacklog) Status(ctx context.Context) (status session.Status, err error) {
 	all, err := b.Tasks(ctx)
 	for _, task := range all {
 		switch task.Status {

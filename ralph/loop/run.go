@@ -44,7 +44,6 @@ type outcome struct {
 	apiError  string         // with which an agent ended that reports success
 	cause     *limit         // sandbox limit that the run reached, or nil
 	tail      string         // end of the output
-	damage    string         // to the backlog
 	lost      []string       // tasks that another agent has claimed since
 }
 
@@ -84,7 +83,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	defer streams.close()
 	// Not killed by ctx: watch kills it with all descendants.
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), command.Path, command.Args...)
-	cmd.Env = slices.Concat(l.Env, l.runEnv, command.Env)
+	cmd.Env = slices.Concat(l.Env, command.Env)
 	cmd.Stdout, cmd.Stderr = streams.stdout.w, streams.stderr.w
 	if command.Stdin != "" {
 		cmd.Stdin = strings.NewReader(command.Stdin)
@@ -99,7 +98,9 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	w := &watch{loop: l, child: child, limits: limits, chunks: make(chan chunk)}
 	read := make(chan error, 1)
 	go func() { read <- streams.read(l.Agent.Decoder(), l.showAgent, l.Stderr, w.chunks) }()
+	l.running.Store(true)
 	w.wait(ctx)
+	l.running.Store(false)
 	disk := l.fullDisk() // before killed processes release their space
 	code, err := child.Wait()
 	streams.expire(l.timing.drain)

@@ -97,8 +97,8 @@ func (l *loop) summarize() {
 	if l.Session.Mode == agent.Build && len(l.Checks) == 0 && l.totals.Done > 0 {
 		b.WriteString("No checks are configured: a task is done when the agent says so.\n")
 	}
-	if l.Log != nil {
-		fmt.Fprintf(&b, "Log: %s\n", l.Log.Dir())
+	if l.LogAt != "" {
+		fmt.Fprintf(&b, "Log: %s\n", l.LogAt)
 	}
 	l.printf("%s", b.String())
 }

@@ -76,7 +76,7 @@ func (l *loop) workedOn(ctx context.Context, it *iteration) string {
 func (l *loop) leftovers() string {
 	var lines []string
 	for _, slug := range slices.Sorted(maps.Keys(l.left)) {
-		if task, ok := l.last.tasks[slug]; ok && task.open() {
+		if task, ok := l.last.tasks[slug]; ok && isOpen(task) {
 			lines = append(lines, fmt.Sprintf("- `%s`: `%s`", termsafe.Line(slug), l.left[slug][0]))
 		}
 	}

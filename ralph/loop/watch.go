@@ -45,8 +45,8 @@ func (w *watch) wait(ctx context.Context) {
 	w.quiet = timer(l.Bounds.Idle)
 	w.quietFor = l.Bounds.Idle
 	defer w.quiet.Stop()
-	renew := time.NewTicker(renewInterval)
-	defer renew.Stop()
+	claimed, stopClaims := l.followClaims(ctx)
+	defer stopClaims()
 	poll := time.NewTicker(l.timing.poll)
 	defer poll.Stop()
 	cancelled, broken := ctx.Done(), l.out.broken()
@@ -66,14 +66,12 @@ func (w *watch) wait(ctx context.Context) {
 		case <-broken:
 			broken = nil
 			w.kill(endExited)
-		case <-renew.C:
-			l.renew(ctx)
+		case c := <-claimed:
+			w.updateClaims(c)
 		case <-poll.C:
 			if w.limits.stuck() {
 				w.kill(endProcesses)
 			}
-			w.checkClaims(ctx)
-			w.updateTasks(ctx)
 			w.meter(ctx)
 			l.logBounds(w.out.largest())
 			l.saveNow(false)

@@ -13,12 +13,36 @@ import (
 
 var errNothingToAdopt = errors.New("no tasks of a branch that was renamed, or of another origin")
 
+// Former are backlogs that were probably those of this worktree.
+type Former interface {
+	List(ctx context.Context) ([]backlog.Other, error)
+	// Adopt moves the tasks of a scope into a backlog, and returns their number.
+	Adopt(ctx context.Context, into *backlog.Store, scope backlog.Scope) (int64, error)
+}
+
+// sameDatabase are the other scopes of a database.
+type sameDatabase struct{ store *backlog.Store }
+
+func (d sameDatabase) List(ctx context.Context) ([]backlog.Other, error) { return d.store.Renamed(ctx) }
+
+func (sameDatabase) Adopt(ctx context.Context, into *backlog.Store, scope backlog.Scope) (int64, error) {
+	return into.Adopt(ctx, scope)
+}
+
+func formerOr(former Former, store *backlog.Store) Former {
+	if former == nil {
+		return sameDatabase{store}
+	}
+	return former
+}
+
 // adopt takes over the tasks of a branch that was renamed, or of a repository with another origin.
 func adopt(ctx context.Context, s *session, args []string) error {
 	if len(args) > 2 {
 		return fmt.Errorf("unexpected argument '%s'", args[2])
 	}
-	renamed, err := s.store.Renamed(ctx)
+	former := formerOr(s.Former, s.store)
+	renamed, err := former.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -32,7 +56,7 @@ func adopt(ctx context.Context, s *session, args []string) error {
 	default:
 		return hint.Wrap(fmt.Errorf("several branches have tasks: %s", names(renamed)), "name one with %q", "docker ralph task adopt BRANCH REPO")
 	}
-	n, err := s.store.Adopt(ctx, renamed[0].Scope)
+	n, err := former.Adopt(ctx, s.store, renamed[0].Scope)
 	if err != nil {
 		return err
 	}
@@ -44,7 +68,7 @@ func adopt(ctx context.Context, s *session, args []string) error {
 	return nil
 }
 
-// names lists scopes. They are from the database, which an agent can write.
+// names lists scopes.
 func names(others []backlog.Other) string {
 	list := make([]string, len(others))
 	for i, o := range others {
@@ -54,13 +78,13 @@ func names(others []backlog.Other) string {
 }
 
 // AdoptHint is the hint for an empty backlog whose tasks are those of a branch that was renamed, or
-// of another origin; empty for none.
-func AdoptHint(ctx context.Context, s *backlog.Store) string {
+// of another origin; empty for none. former is as in [IO].
+func AdoptHint(ctx context.Context, s *backlog.Store, former Former) string {
 	counts, err := s.Counts(ctx)
 	if err != nil || counts != (backlog.Counts{}) {
 		return ""
 	}
-	renamed, err := s.Renamed(ctx)
+	renamed, err := formerOr(former, s).List(ctx)
 	if err != nil || len(renamed) == 0 {
 		return ""
 	}

@@ -29,7 +29,7 @@ func register(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	id, err := s.store.RegisterAgent(ctx, os.Getpid(), host)
+	id, err := s.store.RegisterAgent(ctx, backlog.Agent{PID: os.Getpid(), Hostname: host})
 	if err != nil {
 		return err
 	}

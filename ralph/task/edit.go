@@ -2,12 +2,8 @@ package task
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
 const (
@@ -68,6 +64,9 @@ func update(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
+	if s.Access == AccessAgent && changes.Status != nil {
+		return userOnly("update --status")
+	}
 	if err := s.store.Update(ctx, id, changes); err != nil {
 		return err
 	}
@@ -124,28 +123,4 @@ func reopen(ctx context.Context, s *session, args []string) error {
 	}
 	s.printf("reopened %s\n", id)
 	return nil
-}
-
-// rewrite changes a task that was edited on the host, unless it has changed since.
-func rewrite(ctx context.Context, s *session, _ []string) error {
-	var edit taskjson.Edit
-	if err := json.NewDecoder(io.LimitReader(s.Stdin, maxCopy)).Decode(&edit); err != nil {
-		return fmt.Errorf("reading the edited task: %w", err)
-	}
-	if err := s.store.Rewrite(ctx, editedTask(edit.Before), editedTask(edit.After)); err != nil {
-		return err
-	}
-	s.printf("updated %s\n", edit.Before.ID)
-	return nil
-}
-
-func editedTask(t taskjson.Task) backlog.NewTask {
-	out := backlog.NewTask{
-		Slug: t.ID, Title: t.Title, Description: t.Description, Category: t.Category, Priority: t.Priority,
-		SpecRef: t.Spec, Ref: t.Ref, Steps: t.Steps,
-	}
-	for _, d := range t.Deps {
-		out.Deps = append(out.Deps, d.ID)
-	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // isJSON parses the value of --format.
@@ -25,7 +26,7 @@ func (s *session) printJSON(value any) error {
 	if err != nil {
 		return fmt.Errorf("encoding the result: %w", err)
 	}
-	s.print(escapeControls(string(text)) + "\n")
+	s.print(termsafe.JSON(string(text)) + "\n")
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 func planSync(ctx context.Context, s *session, _ []string) error {
-	specs, err := backlog.SpecFiles(s.specs())
+	specs, err := s.specs()
 	if err != nil {
 		return err
 	}
@@ -28,13 +28,15 @@ func planSync(ctx context.Context, s *session, _ []string) error {
 	return nil
 }
 
-// specs returns the directory of the specs, as the loop finds it: in the current directory or
-// else in the root of the worktree.
-func (s *session) specs() string {
-	if _, err := os.Stat("specs"); err == nil {
-		return "specs"
+// specs returns the specs, as the loop finds them: in the current directory or else in the root of the worktree.
+func (s *session) specs() ([]string, error) {
+	if s.Store != nil {
+		return s.Specs, nil
 	}
-	return filepath.Join(s.store.Top(), "specs")
+	if _, err := os.Stat("specs"); err == nil {
+		return backlog.SpecFiles("specs")
+	}
+	return backlog.SpecFiles(filepath.Join(s.store.Top(), "specs"))
 }
 
 func planStatus(ctx context.Context, s *session, args []string) error {

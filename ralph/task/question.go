@@ -23,12 +23,15 @@ func ask(ctx context.Context, s *session, args []string) error {
 	}
 	q := backlog.NewQuestion{Text: rest[0]}
 	var answer, after, attempt option
-	agent := option{value: s.Getenv("RALPH_AGENT_ID")}
+	agent := s.agentFlag()
 	err = flags{
 		options: map[string]*option{"--default": &answer, "--default-after": &after, "--agent": &agent, "--attempt": &attempt},
 		lists:   map[string]*[]string{"--option": &q.Options},
 	}.parse(rest[1:])
 	if err != nil {
+		return err
+	}
+	if err := s.checkAgent(agent); err != nil {
 		return err
 	}
 	q.Default = answer.value
@@ -125,7 +128,7 @@ func answer(ctx context.Context, s *session, args []string) error {
 	if err := (flags{}).parse(rest); err != nil {
 		return err
 	}
-	if s.Getenv(backlog.RunEnv) != "" {
+	if s.Store == nil && s.Getenv("RALPH_AGENT_ID") != "" {
 		return errors.New("only the user can answer a question")
 	}
 	q, err := s.store.Answer(ctx, id, text)

@@ -56,7 +56,7 @@ func list(ctx context.Context, s *session, args []string) error {
 	lines, err := s.store.Lines(ctx, filter)
 	s.printTable(lines)
 	if err == nil && len(lines) == 0 && s.Hints {
-		if text := AdoptHint(ctx, s.store); text != "" {
+		if text := AdoptHint(ctx, s.store, s.Former); text != "" {
 			s.complain(text)
 		}
 	}
@@ -81,7 +81,10 @@ func show(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	refs := leftover.Worktree(s.store.Top()).List(ctx)[task.Slug]
+	refs := s.SetAside[task.Slug]
+	if s.Store == nil {
+		refs = leftover.Worktree(s.store.Top()).List(ctx)[task.Slug]
+	}
 	if asJSON {
 		shown := taskJSON(task)
 		shown.SetAside = refs

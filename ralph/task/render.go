@@ -3,7 +3,6 @@ package task
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -112,31 +111,13 @@ func (s *session) printSection(r record) {
 func compactJSON(text string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(text)) == nil {
-		return escapeControls(b.String())
+		return termsafe.JSON(b.String())
 	}
 	b.Reset()
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(text) // a string can always be encoded
-	return escapeControls(strings.TrimSuffix(b.String(), "\n"))
-}
-
-// escapeControls escapes the control characters that JSON allows in strings.
-// Stripping a control sequence from the output could remove a quotation mark.
-func escapeControls(text string) string {
-	isControl := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
-	if !strings.ContainsFunc(text, isControl) || !json.Valid([]byte(text)) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if isControl(r) {
-			_, _ = fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			_, _ = b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return termsafe.JSON(strings.TrimSuffix(b.String(), "\n"))
 }
 
 // printTable prints one line per task.
@@ -197,7 +178,7 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 		{"Lease:", t.LeaseExpiresAt},
 		{"Retries:", retries},
 		{"Fail reason:", t.FailReason},
-		{"Result:", escapeControls(t.Result)},
+		{"Result:", termsafe.JSON(t.Result)},
 		{"Created:", t.CreatedAt},
 		{"Updated:", t.UpdatedAt},
 		{"Deleted:", t.DeletedAt},
@@ -213,7 +194,7 @@ func (s *session) printDetails(t backlog.Task, withResults bool) {
 	for _, b := range t.Blockers {
 		depLines = append(depLines, b.Slug+" ("+b.Status+")")
 		if withResults && b.Result != "" {
-			resultLines = append(resultLines, b.Slug+": "+escapeControls(b.Result))
+			resultLines = append(resultLines, b.Slug+": "+termsafe.JSON(b.Result))
 		}
 	}
 	s.printBlock("Steps:", stepLines)

@@ -32,12 +32,25 @@ type IO struct {
 	Getenv         func(string) string
 	// Hints says that "docker ralph" was called, and can be advised.
 	Hints bool
+	// Store is the backlog; nil to open that of the current directory. It is not closed.
+	Store *backlog.Store
+	// Access is who runs the command.
+	Access Access
+	// Agent is the agent that runs it, with AccessAgent, and Command that of its session.
+	Agent, Command string
+	// Specs are the files below specs/, and SetAside the refs of changes that were set aside, by task. Without a Store, they
+	// are read from the worktree.
+	Specs    []string
+	SetAside map[string][]string
+	// Former are backlogs whose tasks can be adopted; nil for those in the same database.
+	Former Former
 }
 
 // session is a running command.
 type session struct {
 	IO
 	out   *bufio.Writer  // results; flushed at the end
+	full  bool           // the writer takes no more
 	store *backlog.Store // nil for commands without a database
 }
 
@@ -69,12 +82,6 @@ func commands() map[string]command {
 		"unblock":     {run: unblock},
 		"agent":       {run: agent},
 		"adopt":       {run: adopt},
-		"_export":     {run: exportCopy},
-		"_import":     {run: importCopy, bare: true},
-		"_move-in":    {run: moveIn, bare: true},
-		"_move-out":   {run: moveOut, bare: true},
-		"_release":    {run: releaseMoved, bare: true},
-		"_rewrite":    {run: rewrite},
 		"_get-scope":  {run: getScope, bare: true},
 		"_render-md":  {run: renderObject, bare: true},
 		"plan-export": {run: planExport, bare: true},
@@ -107,7 +114,17 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 	if !known {
 		return unknownCommand(name)
 	}
+	if err := s.authorize(name, args); err != nil {
+		return err
+	}
 	if cmd.bare {
+		return cmd.run(ctx, s, args)
+	}
+	if s.Store != nil {
+		s.store = s.Store
+		if s.Access == AccessAgent {
+			s.store = s.store.As(s.Agent)
+		}
 		return cmd.run(ctx, s, args)
 	}
 	// The repository is checked before the arguments.
@@ -146,9 +163,18 @@ func (s *session) report(err error) int {
 
 // print and printf write results without control sequences: tasks are written by
 // agents. The writer stores the first error, and Run reports it.
-func (s *session) print(text string) { _, _ = s.out.WriteString(termsafe.Strip(text)) }
+func (s *session) print(text string) {
+	if !s.full {
+		_, err := s.out.WriteString(termsafe.Strip(text))
+		s.full = err != nil
+	}
+}
 
-func (s *session) printf(format string, args ...any) { s.print(fmt.Sprintf(format, args...)) }
+func (s *session) printf(format string, args ...any) {
+	if !s.full { // what an agent has stored can print without end
+		s.print(fmt.Sprintf(format, args...))
+	}
+}
 
 func (s *session) complain(line string) { _, _ = fmt.Fprintln(s.Stderr, termsafe.Strip(line)) }
 
@@ -167,10 +193,17 @@ func planExport(context.Context, *session, []string) error {
 }
 
 func getScope(ctx context.Context, s *session, _ []string) error {
-	scope, err := backlog.DetectScope(ctx, s.Getenv)
+	scope, err := s.scope(ctx)
 	if err != nil {
 		return err
 	}
 	s.printf("repo:%s\nbranch:%s\n", scope.Repo, scope.Branch)
 	return nil
+}
+
+func (s *session) scope(ctx context.Context) (backlog.Scope, error) {
+	if s.Store != nil {
+		return s.Store.Scope(), nil
+	}
+	return backlog.DetectScope(ctx, s.Getenv)
 }

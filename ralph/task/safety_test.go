@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"regexp"
 	"strings"
 	"testing"
@@ -124,4 +125,26 @@ func TestStrippedResultsAreValidJSON(t *testing.T) {
 			assert.DeepEqual(t, got, want)
 		}
 	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// counted counts how often it was formatted.
+type counted struct{ times *int }
+
+func (c counted) String() string {
+	*c.times++
+	return strings.Repeat("x", outputBuffer)
+}
+
+// The dependencies of a long chain are indented more and more, which took minutes.
+func TestNothingIsFormattedForAFullWriter(t *testing.T) {
+	times := 0
+	s := &session{out: bufio.NewWriterSize(full{}, outputBuffer)}
+	for range 10 {
+		s.printf("%s", counted{&times})
+	}
+	assert.Assert(t, times <= 2, "%d", times)
 }

@@ -17,7 +17,7 @@ func (s *session) fence(id string, attempt option) error {
 	}
 	n, err := number("--attempt", attempt.value)
 	if err == nil {
-		s.store.Fence(id, n)
+		s.store = s.store.Fence(id, n)
 	}
 	return err
 }
@@ -41,12 +41,15 @@ func (s *session) parseLease(args []string, needID string) (leaseFlags, error) {
 	if f.id == "" && needID != "" {
 		return f, missing("task ID", needID)
 	}
-	seconds, agent := option{}, option{value: s.Getenv("RALPH_AGENT_ID")}
+	seconds, agent := option{}, s.agentFlag()
 	accepted := flags{options: map[string]*option{"--lease": &seconds, "--agent": &agent}}
 	if needID != "" {
 		accepted.options["--attempt"] = &f.attempt
 	}
 	err := accepted.parse(args)
+	if err == nil {
+		err = s.checkAgent(agent)
+	}
 	if err != nil {
 		return f, err
 	}
@@ -67,7 +70,7 @@ func claim(ctx context.Context, s *session, args []string) error {
 		return err
 	}
 	claimed := claimedRecord(task)
-	if s.Getenv(backlog.RunEnv) != "" { // not part of the original format
+	if s.Access == AccessAgent { // not part of the original format
 		claimed.attempt = strconv.Itoa(task.Attempt)
 	}
 	s.printSections([]record{claimed})

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -35,36 +33,10 @@ func (l *Log) emit(e Event) error {
 	if err != nil {
 		return err
 	}
-	if err := l.openEvents(); err != nil {
-		return err
-	}
-	info, err := l.events.Stat()
-	if err != nil || info.Size()+int64(len(line)) >= maxEvents {
-		return err
-	}
-	return appendLine(l.events, append(line, '\n'))
-}
-
-// openEvents opens the event log. It stays open: an agent can replace it by a file that
-// blocks.
-func (l *Log) openEvents() (err error) {
-	if l.events != nil {
+	if l.files.Size(eventsFile)+int64(len(line)) >= maxEvents {
 		return nil
 	}
-	l.events, err = l.root.OpenFile(l.name(eventsFile), os.O_RDWR|os.O_CREATE|os.O_APPEND|syscall.O_NONBLOCK, 0o644)
-	if err != nil {
-		return err
-	}
-	return l.holdFile(l.name(eventsFile))
-}
-
-func (l *Log) closeEvents() error {
-	if l.events == nil {
-		return nil
-	}
-	err := l.events.Close()
-	l.events = nil
-	return err
+	return l.files.Append(eventsFile, append(line, '\n'))
 }
 
 // Events returns the next events from an offset on, and the offset after them. The
@@ -75,14 +47,19 @@ func (r *Reader) Events(offset int64) (events []Event, next int64, err error) {
 	if err != nil {
 		return nil, offset, fmt.Errorf("reading the events of loop %s: %w", r.Loop.ID, err)
 	}
-	for line := range bytes.Lines(b) {
+	return ParseEvents(b, offset), next, nil
+}
+
+// ParseEvents parses the lines of an event log from an offset on. Lines that are not events are skipped.
+func ParseEvents(lines []byte, offset int64) (events []Event) {
+	for line := range bytes.Lines(lines) {
 		offset += int64(len(line))
 		e := Event{Next: offset}
 		if unmarshal(line, &e) == nil {
 			events = append(events, e)
 		}
 	}
-	return events, next, nil
+	return events
 }
 
 // EventsWithin returns the offset from which the events of a log have at most size bytes, and whether
@@ -115,7 +92,7 @@ func (r *Reader) readEvents(offset int64) (lines []byte, next int64, err error) 
 	if err != nil {
 		return nil, offset, err
 	}
-	if info.Size() < offset { // truncated by an agent
+	if info.Size() < offset { // truncated
 		return nil, info.Size(), nil
 	}
 	b := make([]byte, min(maxEventRead, max(0, maxEvents-offset)))
@@ -130,8 +107,7 @@ func (r *Reader) readEvents(offset int64) (lines []byte, next int64, err error) 
 	return b[:end], offset + int64(end), nil
 }
 
-// unmarshal parses JSON that an agent can have written, without control sequences in
-// its strings.
+// unmarshal parses JSON that is not trusted, without control sequences in its strings.
 func unmarshal(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()

@@ -85,7 +85,7 @@ func TestEventsOfAnAgent(t *testing.T) {
 	top := t.TempDir()
 	l := create(t, top, noon)
 	r := findAny(t, top)
-	path := filepath.Join(top, l.name(eventsFile))
+	path := filepath.Join(top, l.Loop.ID, eventsFile)
 	write := func(content string) {
 		assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
@@ -116,21 +116,6 @@ func TestEventsOfAnAgent(t *testing.T) {
 	assert.NilError(t, os.Symlink("/dev/zero", path))
 	_, _, err := r.Events(0)
 	assert.ErrorContains(t, err, "not a regular file")
-}
-
-func TestRestoreContinuesTheEventLog(t *testing.T) {
-	t.Parallel()
-	top := t.TempDir()
-	l := create(t, top, noon)
-	assert.NilError(t, l.Emit(&RunStart{N: 1}))
-	path := filepath.Join(top, l.name(eventsFile))
-	assert.NilError(t, os.Remove(path))
-	assert.NilError(t, os.Symlink("/dev/null", path))
-	assert.NilError(t, l.Emit(&RunStart{N: 2}))
-	assert.NilError(t, l.Restore())
-	assert.NilError(t, l.Emit(&RunStart{N: 3}))
-	data, _ := readEvents(t, findAny(t, top), 0)
-	assert.DeepEqual(t, data, []Data{&RunStart{N: 1}, &RunStart{N: 2}, &RunStart{N: 3}})
 }
 
 func TestNowOfAnAgentHasNoControlSequences(t *testing.T) {

@@ -1,7 +1,6 @@
 package runlog
 
 import (
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,20 +21,12 @@ func TestFullDiskLosesOneLine(t *testing.T) {
 	assert.ErrorIs(t, l.save(), syscall.ENOSPC)
 	free()
 	assert.NilError(t, l.Append(Iteration{N: 3}))
-	all, err := l.iterations()
+	_, all, err := l.progress()
 	assert.NilError(t, err)
 	assert.Equal(t, len(all), 2)
 	assert.Equal(t, all[1].N, 3)
 	assert.NilError(t, l.Finish(LoopEnd{Stop: "complete"}))
-	found, err := (&Log{Loop: l.Loop, root: openRoot(t, top)}).load()
+	found, err := find(t, top).Reload()
 	assert.NilError(t, err)
 	assert.Equal(t, found.Stop, "complete")
-}
-
-func openRoot(t *testing.T, top string) *os.Root {
-	t.Helper()
-	root, err := os.OpenRoot(top)
-	assert.NilError(t, err)
-	t.Cleanup(func() { assert.NilError(t, root.Close()) })
-	return root
 }

@@ -5,19 +5,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"slices"
-	"strings"
 	"time"
 )
 
 const (
 	nowFile = "now.json"
-	// maxNote and maxTail bound reads of files that an agent can write, in bytes.
+	// maxNote and maxTail bound reads of files, in bytes.
 	maxNote = 64 << 10
 	maxTail = 256 << 10
-	// maxNames bounds listings of a directory that an agent can write.
-	maxNames = 1000
+	// maxNames bounds listings of a directory.
+	maxNames = 100_000
 )
 
 // Now is the state of a loop in brief.
@@ -56,12 +54,11 @@ type Snapshot struct {
 	Last *Iteration
 }
 
-// Recent returns the n newest loops of the worktree top that match, newest first. It is
-// safe with logs that an agent writes: it follows no links, does not block, and reads
+// Recent returns the n newest loops in the directory of logs that match, newest first. It reads
 // a bounded amount.
-func Recent(top string, n int, matches func(Loop) bool) []Snapshot {
+func Recent(dir string, n int, matches func(Loop) bool) []Snapshot {
 	var all []Snapshot
-	eachLoop(top, func(r *Reader) bool {
+	eachLoop(dir, func(r *Reader) bool {
 		if matches(r.Loop) {
 			all = append(all, r.Snapshot())
 		}
@@ -76,20 +73,19 @@ type Past struct {
 	Runs []Iteration
 }
 
-// History returns the loops of the worktree top, newest first. Like [Recent], it is safe with logs
-// that an agent writes.
-func History(top string) []Past {
+// History returns the loops in the directory of logs, newest first.
+func History(dir string) []Past {
 	var all []Past
-	eachLoop(top, func(r *Reader) bool {
+	eachLoop(dir, func(r *Reader) bool {
 		all = append(all, Past{Snapshot: r.Snapshot(), Runs: r.Iterations()})
 		return true
 	})
 	return all
 }
 
-// eachLoop calls f with the loops of the worktree top, newest first, until it returns false.
-func eachLoop(top string, f func(*Reader) bool) {
-	logs, err := OpenLogs(top)
+// eachLoop calls f with the loops in the directory of logs, newest first, until it returns false.
+func eachLoop(dir string, f func(*Reader) bool) {
+	logs, err := os.OpenRoot(dir)
 	if err != nil {
 		return
 	}
@@ -116,29 +112,9 @@ func (s Snapshot) Worked() bool {
 // Any matches all loops.
 func Any(Loop) bool { return true }
 
-// Runs identifies the runs that are logged in the worktree top: it changes with each. No times are
-// compared, because logs can be from machines whose clocks differ. Like [Recent], it is safe with
-// logs that an agent writes.
-func Runs(top string) string {
-	logs, err := OpenLogs(top)
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = logs.Close() }()
-	var runs strings.Builder
-	for _, id := range loopNames(logs) {
-		if info, err := logs.Lstat(path.Join(id, iterationsFile)); err == nil {
-			_, _ = fmt.Fprintln(&runs, id, info.Size())
-		}
-	}
-	return runs.String()
-}
-
 // loopNames lists the directories of loops, oldest first, and possibly other files.
 func loopNames(logs *os.Root) []string {
-	all := slices.DeleteFunc(names(logs, maxNames), func(name string) bool {
-		return !strings.Contains(name, "-") || strings.HasSuffix(name, ".log") // a transcript
-	})
+	all := slices.DeleteFunc(names(logs), func(name string) bool { return !validLoop(name) })
 	slices.Sort(all) // names begin with the time
 	return all
 }

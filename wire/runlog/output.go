@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 )
 
@@ -19,8 +18,8 @@ func outputFile(n int) string { return fmt.Sprintf("%d.log", n) }
 // ignored. It is safe for concurrent use.
 type Transcript struct {
 	mu   sync.Mutex
-	file *os.File // nil if closed, full or broken
-	left int      // bytes
+	file io.WriteCloser // nil if closed, full or broken
+	left int            // bytes
 }
 
 // Write implements [io.Writer]. It never fails.
@@ -81,7 +80,6 @@ func (t tee) Write(p []byte) (int, error) {
 type Output struct {
 	Transcript
 	log *Log
-	n   int
 }
 
 // Output returns the transcript of the loop, starting with the existing run n, or
@@ -109,22 +107,6 @@ func (l *Log) Note(text string) {
 func (o *Output) begin(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.n = n
-	o.open()
-	_ = o.log.holdFile(o.log.name(outputFile(n))) // without it, Restore cannot restore the file
-}
-
-// open opens the file of the run.
-func (o *Output) open() {
-	o.close()
-	file, err := o.log.root.OpenFile(o.log.name(outputFile(o.n)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return
-	}
-	info, err := file.Stat()
-	if err != nil {
-		_ = file.Close()
-		return
-	}
-	o.file, o.left = file, int(max(0, maxOutput-info.Size()))
+	files, name := o.log.files, outputFile(n)
+	o.file, o.left = appender{files, name}, int(max(0, maxOutput-files.Size(name)))
 }

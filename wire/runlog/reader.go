@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,18 +23,17 @@ const (
 	Checked  Kind = ".checks.log" // by its checks
 )
 
-// Reader reads the log of a loop on the host. Agents can write there, so it follows
-// no links and reads regular files only.
+// Reader reads the log of a loop. The contents are not trusted: they have what agents print.
 type Reader struct {
 	Loop Loop // not trusted
 	dir  *os.Root
 }
 
-// Find opens the log of the matching loop of the worktree top that was started or
+// Find opens the log of the matching loop in the directory of logs that was started or
 // resumed last, of those that have [Snapshot.Worked] if there is one. The error is
 // [fs.ErrNotExist] if there is none.
-func Find(top string, matches func(Loop) bool) (*Reader, error) {
-	logs, err := OpenLogs(top)
+func Find(dir string, matches func(Loop) bool) (*Reader, error) {
+	logs, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -82,21 +80,6 @@ func (l Loop) after(other Loop) bool {
 	return l.ID > other.ID
 }
 
-// OpenLogs opens the directory of logs without following links.
-func OpenLogs(top string) (*os.Root, error) {
-	at, err := os.OpenRoot(top)
-	for part := range strings.SplitSeq(dir, "/") {
-		if err != nil {
-			return nil, err
-		}
-		var next *os.Root
-		next, err = OpenDir(at, part)
-		_ = at.Close()
-		at = next
-	}
-	return at, err
-}
-
 // OpenDir opens a directory without following links.
 func OpenDir(at *os.Root, name string) (*os.Root, error) {
 	before, err := at.Lstat(name)
@@ -118,11 +101,11 @@ func OpenDir(at *os.Root, name string) (*os.Root, error) {
 }
 
 func openLoop(logs *os.Root, id string) (*Reader, error) {
-	dir, err := OpenDir(logs, id)
+	at, err := OpenDir(logs, id)
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{Loop: Loop{ID: id}, dir: dir}
+	r := &Reader{Loop: Loop{ID: id}, dir: at}
 	if _, err := r.Reload(); err != nil {
 		r.Close()
 		return nil, err
@@ -133,16 +116,9 @@ func openLoop(logs *os.Root, id string) (*Reader, error) {
 // Close closes the log.
 func (r *Reader) Close() { _ = r.dir.Close() }
 
-// Dir is the directory of the loop, relative to the worktree.
-func (r *Reader) Dir() string { return path.Join(dir, r.Loop.ID) }
-
 // Reload reads the state of the loop again.
 func (r *Reader) Reload() (Loop, error) {
-	b, err := readTail(r.dir, loopFile, maxLoopFile)
-	if err != nil {
-		return Loop{}, err
-	}
-	loop, err := parseLoop(b)
+	loop, err := readLoop(r.dir)
 	if err != nil {
 		return Loop{}, err
 	}
@@ -151,7 +127,7 @@ func (r *Reader) Reload() (Loop, error) {
 	return loop, nil
 }
 
-// parseLoop parses the state of a loop, which an agent can have written.
+// parseLoop parses the state of a loop.
 func parseLoop(b []byte) (Loop, error) {
 	var loop Loop
 	if err := json.Unmarshal(b, &loop); err != nil {
@@ -183,14 +159,14 @@ func OpenFile(at *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// names lists up to limit names in a directory.
-func names(at *os.Root, limit int) []string {
+// names lists a directory.
+func names(at *os.Root) []string {
 	dir, err := at.Open(".")
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = dir.Close() }()
-	found, _ := dir.Readdirnames(limit)
+	found, _ := dir.Readdirnames(maxNames)
 	return found
 }
 
@@ -201,12 +177,8 @@ type Cursor struct {
 	begun  bool
 }
 
-// maxRun bounds reads of one run, in bytes, and maxFiles the number of listed
-// files: an agent can have written more.
-const (
-	maxRun   = maxStream + 1<<20
-	maxFiles = 100_000
-)
+// maxRun bounds reads of one run, in bytes.
+const maxRun = maxStream + 1<<20
 
 // Copy writes the output since at to w, run by run, and returns its end.
 func (r *Reader) Copy(w io.Writer, kind Kind, at Cursor) (Cursor, error) {
@@ -259,7 +231,7 @@ func (r *Reader) copyRun(w io.Writer, kind Kind, n int, offset int64) (int64, er
 
 // next returns the next run with output after the cursor.
 func (r *Reader) next(kind Kind, at Cursor) (n int, found bool) {
-	for _, name := range names(r.dir, maxFiles) {
+	for _, name := range names(r.dir) {
 		number, ok := strings.CutSuffix(name, string(kind))
 		run, err := strconv.Atoi(number)
 		if !ok || err != nil || run < 0 || strconv.Itoa(run) != number {

@@ -1,7 +1,6 @@
-// Package runlog reads and writes the logs of loops in .ralph/logs/<loop> of a
-// worktree: the output, the statistics and the result of every run. Transcripts of
-// other commands are beside them. It never writes outside the worktree, even if an
-// agent creates links there.
+// Package runlog reads and writes the logs of loops, each in a directory of the directory of logs:
+// the output, the statistics and the result of every run. Transcripts of other commands are beside
+// them. The directory is on the host, or in the worktree of ralph on a plain host.
 package runlog
 
 import (
@@ -11,11 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
@@ -23,13 +21,11 @@ import (
 )
 
 const (
-	dir            = ".ralph/logs"
-	ignoreFile     = ".ralph/.gitignore"
 	iterationsFile = "iterations.jsonl"
 	loopFile       = "loop.json"
-	// maxLoopFile and maxIterationsFile bound reads of files that an agent can
-	// write, in bytes.
-	maxLoopFile       = 1 << 20
+	// loopStamp is the prefix of the names of loops, which sort by time.
+	loopStamp = "20060102-150405"
+	// maxIterationsFile bounds reads of the list of runs, in bytes.
 	maxIterationsFile = 16 << 20
 )
 
@@ -108,78 +104,88 @@ type Loop struct {
 // Log is the log of a loop.
 type Log struct {
 	Loop   Loop
-	root   *os.Root // the worktree
-	output *Output  // nil before [Log.Output]
-	events *os.File // nil before the first event
-	now    *Now     // nil before the first [Log.SetNow]
-	held   []held   // oldest first
+	files  Files
+	output *Output // nil before [Log.Output]
+	now    *Now    // nil before the first [Log.SetNow]
 }
 
-// Create creates the log of a new loop in the worktree top, and prunes old ones.
-func Create(top string, loop Loop) (*Log, error) {
-	root, err := os.OpenRoot(top)
+// New returns the log of a loop whose files exist elsewhere.
+func New(loop Loop, files Files) *Log { return &Log{Loop: loop, files: files} }
+
+// Create creates the log of a new loop in the directory of logs, and prunes old ones.
+func Create(dir string, loop Loop) (*Log, error) {
+	l, err := createLog(dir, loop)
 	if err != nil {
 		return nil, fmt.Errorf("creating the loop's log: %w", err)
 	}
-	l := &Log{Loop: loop, root: root}
-	if err := l.create(top); err != nil {
-		_ = root.Close() // the first error says more
-		return nil, fmt.Errorf("creating the loop's log: %w", err)
-	}
-	l.prune(maxLoops, maxBytes, l.is)
 	return l, nil
 }
 
-func (l *Log) create(top string) error {
-	logs, err := MakeLogs(top, nil)
-	if err != nil {
-		return err
+func createLog(dir string, loop Loop) (*Log, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
 	}
-	_ = logs.Close() // nothing was written
-	base := l.Loop.Started.UTC().Format("20060102-150405") + "-" + l.Loop.Mode
-	for n := 1; ; n++ {
-		l.Loop.ID = base
-		if n > 1 {
-			l.Loop.ID = fmt.Sprintf("%s-%d", base, n)
-		}
-		err := l.root.Mkdir(l.name(""), 0o755)
-		if errors.Is(err, fs.ErrExist) && n < 1000 {
+	logs, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = logs.Close() }()
+	l := &Log{Loop: loop}
+	if l.Loop.ID, err = makeLoop(logs, loop); err != nil {
+		return nil, err
+	}
+	at, err := OpenDir(logs, l.Loop.ID)
+	if err != nil {
+		return nil, err
+	}
+	l.files = local{at}
+	if err := l.save(); err != nil {
+		l.Close()
+		return nil, err
+	}
+	prune(logs, maxLoops, maxBytes, l.Loop.ID)
+	return l, nil
+}
+
+// makeLoop creates the directory of a new loop.
+func makeLoop(logs *os.Root, loop Loop) (id string, err error) {
+	base := loop.Started.UTC().Format(loopStamp) + "-" + loop.Mode
+	if !validLoop(base) {
+		return "", fmt.Errorf("invalid name %q", base)
+	}
+	id = base
+	for n := 2; ; n++ {
+		err := logs.Mkdir(id, 0o755)
+		if errors.Is(err, fs.ErrExist) && n <= 1000 {
+			id = fmt.Sprintf("%s-%d", base, n)
 			continue
 		}
-		if err != nil {
-			return err
-		}
-		return l.save()
+		return id, err
 	}
 }
 
-// hideFromGit writes .ralph/.gitignore if it does not exist.
-func hideFromGit(at *os.Root, file string, owner *Owner) error {
-	err := createFile(at, file, []byte("*\n"))
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+// Close closes a log that is not continued here.
+func (l *Log) Close() {
+	if closer, ok := l.files.(io.Closer); ok {
+		_ = closer.Close() // nothing is buffered
 	}
-	if err != nil {
-		return err
-	}
-	return owner.Chown(at, file)
 }
 
 // ErrRunning is returned if a loop cannot be resumed because it is running.
 var ErrRunning = errors.New("the loop is still running")
 
-// Resume opens the newest log of a loop with the same mode, repository and
+// Resume opens the newest log in the directory of a loop with the same mode, repository and
 // branch that has made a run, or else the newest one, and returns its iterations. The error is [fs.ErrNotExist] if there
 // is none, and [ErrRunning] if that loop is alive.
-func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Iteration, error) {
-	l, _, iterations, err := openNewest(top, func(found Loop) bool {
+func Resume(dir string, loop Loop, alive func(agentID string) bool) (*Log, []Iteration, error) {
+	l, _, iterations, err := openNewest(dir, func(found Loop) bool {
 		return found.Mode == loop.Mode && found.Repo == loop.Repo && found.Branch == loop.Branch
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("finding a loop to resume: %w", err)
 	}
 	if l.Loop.AgentID != "" && alive(l.Loop.AgentID) {
-		_ = l.root.Close() // nothing was written
+		l.Close()
 		return nil, nil, ErrRunning
 	}
 	loop.ID, loop.Started, loop.Resumed = l.Loop.ID, l.Loop.Started, loop.Started
@@ -192,8 +198,8 @@ func Resume(top string, loop Loop, alive func(agentID string) bool) (*Log, []Ite
 // this dispatch. An interrupted run is recorded with the outcome and reason; its
 // finished tasks are those that finished returns. The error is [fs.ErrNotExist]
 // if there is no such log.
-func Recover(top string, loop Loop, outcome, reason string, finished func(agentID string) []string) (l *Log, all []Iteration, made int, err error) {
-	l, now, all, err := openNewest(top, func(found Loop) bool {
+func Recover(dir string, loop Loop, outcome, reason string, finished func(agentID string) []string) (l *Log, all []Iteration, made int, err error) {
+	l, now, all, err := openNewest(dir, func(found Loop) bool {
 		return found.Mode == loop.Mode && found.Dispatch == loop.Dispatch
 	})
 	if err != nil {
@@ -222,48 +228,64 @@ func Recover(top string, loop Loop, outcome, reason string, finished func(agentI
 
 // openNewest opens the newest matching log with a run, or else the newest one, and reads its last
 // run and iterations.
-func openNewest(top string, matches func(Loop) bool) (*Log, Now, []Iteration, error) {
-	root, err := os.OpenRoot(top)
+func openNewest(dir string, matches func(Loop) bool) (*Log, Now, []Iteration, error) {
+	logs, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, Now{}, nil, err
 	}
-	var without *Log
-	for _, id := range slices.Backward(loops(root)) {
-		l := &Log{root: root, Loop: Loop{ID: id}}
-		found, err := l.load()
-		if err != nil || !matches(found) {
-			continue
-		}
-		found.ID = id
-		l.Loop = found
-		iterations, err := l.iterations()
+	defer func() { _ = logs.Close() }()
+	without := ""
+	for _, id := range slices.Backward(loopNames(logs)) {
+		l, err := openLog(logs, id)
 		if err != nil {
-			_ = root.Close() // the first error says more
+			continue // not a loop
+		}
+		now, iterations, err := l.progress()
+		switch {
+		case !matches(l.Loop):
+		case err != nil:
+			l.Close()
 			return nil, Now{}, nil, err
+		case len(iterations) > 0 || now.N > 0 || l.Loop.Ended.IsZero():
+			return l, now, iterations, nil
+		default:
+			without = cmp.Or(without, id)
 		}
-		var now Now
-		if b, err := readTail(root, l.name(nowFile), maxNote); err != nil || json.Unmarshal(b, &now) != nil {
-			now = Now{} // before the first run
-		}
-		if len(iterations) == 0 && now.N == 0 && !found.Ended.IsZero() {
-			without = cmp.Or(without, l)
-			continue
-		}
-		l.holdAll()
-		return l, now, iterations, nil
+		l.Close()
 	}
-	if without != nil {
-		without.holdAll()
-		return without, Now{}, nil, nil
+	if without == "" {
+		return nil, Now{}, nil, fs.ErrNotExist
 	}
-	_ = root.Close()
-	return nil, Now{}, nil, fs.ErrNotExist
+	l, err := openLog(logs, without)
+	return l, Now{}, nil, err
 }
 
-// Dir is the directory of the loop, relative to the worktree.
-func (l *Log) Dir() string { return l.name("") }
+// openLog opens the log of an earlier loop.
+func openLog(logs *os.Root, id string) (*Log, error) {
+	at, err := OpenDir(logs, id)
+	if err != nil {
+		return nil, err
+	}
+	loop, err := readLoop(at)
+	if err != nil {
+		_ = at.Close() // only read
+		return nil, err
+	}
+	loop.ID = id
+	return &Log{Loop: loop, files: local{at}}, nil
+}
 
-func (l *Log) name(file string) string { return path.Join(dir, l.Loop.ID, file) }
+// progress reads the last run and the logged ones of an earlier loop.
+func (l *Log) progress() (now Now, all []Iteration, err error) {
+	at := l.files.(local).root
+	if b, err := readTail(at, nowFile, maxNote); err != nil || json.Unmarshal(b, &now) != nil {
+		now = Now{} // before the first run
+	}
+	if all, err = readIterations(at); err != nil {
+		err = fmt.Errorf("reading the log of loop %s: %w", l.Loop.ID, err)
+	}
+	return now, all, err
+}
 
 // Append logs the end of a run.
 func (l *Log) Append(it Iteration) error {
@@ -278,40 +300,21 @@ func (l *Log) append(it Iteration) error {
 	if err != nil {
 		return err
 	}
-	f, err := l.root.OpenFile(l.name(iterationsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	err = appendLine(f, append(line, '\n'))
-	return errors.Join(err, f.Close(), l.holdFile(l.name(iterationsFile)))
+	return l.files.Append(iterationsFile, append(line, '\n'))
 }
 
-// appendLine appends a line, or nothing: a partial one would corrupt the next.
-func appendLine(f *os.File, line []byte) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(line); err != nil {
-		err = errors.Join(err, f.Truncate(info.Size()))
-	}
-	return err
-}
-
-// Finish records the end of the loop and closes the log. [Log.Output] stays open.
+// Finish records the end of the loop and closes the log. The state of the loop is the last that is written: who reads
+// that it has ended finds all else.
 func (l *Log) Finish(end LoopEnd) error {
 	now := time.Now().UTC()
 	l.Loop.Ended, l.Loop.Stop, l.Loop.ExitCode, l.Loop.Error, l.Loop.Summary = now, end.Stop, end.ExitCode, end.Error, end.Summary
-	for _, h := range l.held {
-		_ = h.file.Close() // only read
-	}
-	l.held = nil
 	var last Now
 	if l.now != nil {
 		last = *l.now
 	}
 	last.State, last.Since, last.Until, last.Text = StateEnded, now, time.Time{}, end.Error
-	err := errors.Join(l.SetNow(last), l.save(), l.Emit(&end), l.closeEvents(), l.root.Close())
+	err := errors.Join(l.SetNow(last), l.Emit(&end), l.save())
+	l.Close()
 	if err != nil {
 		return fmt.Errorf("logging the loop's end: %w", err)
 	}
@@ -326,52 +329,26 @@ func (l *Log) write(file string, content any) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(l.root, l.name(file), append(b, '\n'))
+	return l.files.Replace(file, append(b, '\n'))
 }
 
-// replaceFile replaces a file atomically, without following a link.
-func replaceFile(at *os.Root, name string, content []byte) error {
-	temp := name + ".new"
-	err := at.RemoveAll(temp)
-	if err == nil {
-		err = createFile(at, temp, content)
-	}
-	if err == nil {
-		err = at.Rename(temp, name)
-	}
-	if err != nil {
-		return errors.Join(err, at.RemoveAll(temp))
-	}
-	return nil
-}
-
-func createFile(at *os.Root, name string, content []byte) error {
-	f, err := at.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
-}
-
-func (l *Log) load() (Loop, error) {
-	b, err := readTail(l.root, l.name(loopFile), maxLoopFile)
+func readLoop(at *os.Root) (Loop, error) {
+	b, err := readTail(at, loopFile, maxState)
 	if err != nil {
 		return Loop{}, err
 	}
 	return parseLoop(b)
 }
 
-// iterations reads the logged runs and skips incomplete lines.
-func (l *Log) iterations() ([]Iteration, error) {
-	b, err := readTail(l.root, l.name(iterationsFile), maxIterationsFile)
+// readIterations reads the logged runs and skips incomplete lines.
+func readIterations(at *os.Root) (all []Iteration, err error) {
+	b, err := readTail(at, iterationsFile, maxIterationsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the log of loop %s: %w", l.Loop.ID, err)
+		return nil, err
 	}
-	var all []Iteration
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, maxIterationsFile)
 	for lines.Scan() {
@@ -381,19 +358,4 @@ func (l *Log) iterations() ([]Iteration, error) {
 		}
 	}
 	return all, lines.Err()
-}
-
-// loops lists the loops of a worktree, oldest first.
-func loops(root *os.Root) []string {
-	entries, err := fs.ReadDir(root.FS(), dir)
-	if err != nil {
-		return nil
-	}
-	var ids []string
-	for _, e := range entries {
-		if e.IsDir() && strings.Contains(e.Name(), "-") {
-			ids = append(ids, e.Name())
-		}
-	}
-	return ids // ReadDir sorts, and names begin with the time
 }

@@ -45,48 +45,13 @@ func TestResumeContinuesTheNewestLoop(t *testing.T) {
 
 	l, iterations, err := Resume(top, newLoop(noon.Add(3*time.Hour)), notAlive)
 	assert.NilError(t, err)
-	assert.Equal(t, l.Dir(), ".ralph/logs/20310203-130000-build")
+	assert.Equal(t, l.Loop.ID, "20310203-130000-build")
 	assert.Equal(t, len(iterations), 1)
 	assert.Equal(t, iterations[0].N, 2)
 	assert.Equal(t, *iterations[0].CostUSD, 0.5)
 	assert.Equal(t, iterations[0].Tokens.Total(), int64(3))
 	assert.Equal(t, l.Loop.Started, noon.Add(time.Hour))
 	assert.Equal(t, l.Loop.Stop, "", "not stopped")
-}
-
-func TestRestoreIncludesTheRunsBeforeAResume(t *testing.T) {
-	top := t.TempDir()
-	l := create(t, top, noon)
-	l.Output(1)
-	_, err := l.output.Write([]byte("said\n"))
-	assert.NilError(t, err)
-	assert.NilError(t, l.Append(Iteration{N: 1, Done: []string{"a/01"}, Outcome: "done"}))
-	assert.NilError(t, l.Finish(LoopEnd{Stop: "interrupted", ExitCode: 130}))
-
-	l, _, err = Resume(top, newLoop(noon.Add(time.Hour)), notAlive)
-	assert.NilError(t, err)
-	assert.NilError(t, os.RemoveAll(filepath.Join(top, ".ralph")))
-	assert.NilError(t, l.Restore())
-	assert.NilError(t, l.Append(Iteration{N: 2, Done: []string{"a/02"}, Outcome: "done"}))
-	all, err := l.iterations()
-	assert.NilError(t, err)
-	assert.Equal(t, len(all), 2)
-	b, err := os.ReadFile(filepath.Join(top, l.name("1.log")))
-	assert.NilError(t, err)
-	assert.Equal(t, string(b), "said\n")
-}
-
-func TestLogsAreIgnoredByGit(t *testing.T) {
-	top := t.TempDir()
-	create(t, top, noon)
-	b, err := os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
-	assert.NilError(t, err)
-	assert.Equal(t, string(b), "*\n")
-	assert.NilError(t, os.WriteFile(filepath.Join(top, ".ralph", ".gitignore"), []byte("logs\n"), 0o600))
-	create(t, top, noon)
-	b, err = os.ReadFile(filepath.Join(top, ".ralph", ".gitignore"))
-	assert.NilError(t, err)
-	assert.Equal(t, string(b), "logs\n", "an existing file is preserved")
 }
 
 func TestResumeWithoutALoop(t *testing.T) {
@@ -98,7 +63,7 @@ func TestResumeSkipsInvalidLines(t *testing.T) {
 	top := t.TempDir()
 	l := create(t, top, noon)
 	assert.NilError(t, l.Append(Iteration{N: 1, Outcome: "done"}))
-	f, err := os.OpenFile(filepath.Join(top, l.name(iterationsFile)), os.O_APPEND|os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(top, l.Loop.ID, iterationsFile), os.O_APPEND|os.O_WRONLY, 0)
 	assert.NilError(t, err)
 	_, err = f.WriteString("{\"n\":2,\"outc\nnull\n[]\n{\"n\":-7}\n")
 	assert.NilError(t, errors.Join(err, f.Close()))
@@ -125,21 +90,10 @@ func TestStreamIsBounded(t *testing.T) {
 		assert.Equal(t, n, len(line)+1)
 	}
 	assert.NilError(t, w.Close())
-	b, err := os.ReadFile(filepath.Join(top, l.name("1.jsonl")))
+	b, err := os.ReadFile(filepath.Join(top, l.Loop.ID, "1.jsonl"))
 	assert.NilError(t, err)
 	assert.Assert(t, len(b) < maxStream+200)
 	assert.Assert(t, strings.HasSuffix(string(b), "\n{\"type\":\"ralph\",\"subtype\":\"truncated\",\"after_bytes\":67108864}\n"))
-}
-
-func TestCreateFollowsNoLinks(t *testing.T) {
-	top, outside := t.TempDir(), t.TempDir()
-	assert.NilError(t, os.Mkdir(filepath.Join(top, ".ralph"), 0o755))
-	assert.NilError(t, os.Symlink(outside, filepath.Join(top, dir)))
-	_, err := Create(top, newLoop(noon))
-	assert.ErrorContains(t, err, "is not a directory")
-	entries, err := os.ReadDir(outside)
-	assert.NilError(t, err)
-	assert.Equal(t, len(entries), 0)
 }
 
 func TestOldLoopsArePruned(t *testing.T) {
@@ -148,49 +102,32 @@ func TestOldLoopsArePruned(t *testing.T) {
 	for i := range maxLoops + 2 {
 		l := create(t, top, noon.Add(time.Duration(i)*time.Second))
 		if i != 0 { // the first can still be running
-			assert.NilError(t, os.Chtimes(filepath.Join(top, l.name(loopFile)), old, old))
+			assert.NilError(t, os.Chtimes(filepath.Join(top, l.Loop.ID, loopFile), old, old))
 		}
 	}
 	create(t, top, noon.Add(time.Hour))
-	entries, err := os.ReadDir(filepath.Join(top, dir))
+	entries, err := os.ReadDir(top)
 	assert.NilError(t, err)
 	assert.Equal(t, len(entries), maxLoops)
 	assert.Equal(t, entries[0].Name(), "20310203-120000-build")
-}
-
-func TestPruneKeepsLoopsOfOthers(t *testing.T) {
-	top := t.TempDir()
-	Prune(top, func(string) bool { return false }) // there are no logs
-	var ids []string
-	for i := range maxLoops {
-		l := create(t, top, noon.Add(time.Duration(i)*time.Second))
-		assert.NilError(t, l.Finish(LoopEnd{Stop: "complete"}))
-		ids = append(ids, l.Loop.ID)
-	}
-	for _, id := range []string{"20400101-000000-build", "20400101-000001-build"} { // as they arrive
-		assert.NilError(t, os.Mkdir(filepath.Join(top, dir, id), 0o755))
-		ids = append(ids, id)
-	}
-	Prune(top, func(id string) bool { return id == ids[0] || id > "2040" })
-	root, err := os.OpenRoot(top)
-	assert.NilError(t, err)
-	defer func() { _ = root.Close() }()
-	assert.DeepEqual(t, loops(root), append(ids[:1:1], ids[3:]...))
 }
 
 func TestLargeLoopsArePruned(t *testing.T) {
 	top := t.TempDir()
 	running := create(t, top, noon)
 	big := create(t, top, noon.Add(time.Second))
-	assert.NilError(t, os.WriteFile(filepath.Join(top, big.name("1.jsonl")), make([]byte, 5000), 0o600))
+	assert.NilError(t, os.WriteFile(filepath.Join(top, big.Loop.ID, "1.jsonl"), make([]byte, 5000), 0o600))
 	assert.NilError(t, big.Finish(LoopEnd{Stop: "complete"}))
 	small := create(t, top, noon.Add(2*time.Second))
 	assert.NilError(t, small.Finish(LoopEnd{Stop: "complete"}))
 	this := create(t, top, noon.Add(3*time.Second))
-	this.prune(maxLoops, 4000, this.is)
-	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, small.Loop.ID, this.Loop.ID})
-	this.prune(0, 0, this.is)
-	assert.DeepEqual(t, loops(this.root), []string{running.Loop.ID, this.Loop.ID})
+	logs, err := os.OpenRoot(top)
+	assert.NilError(t, err)
+	defer func() { _ = logs.Close() }()
+	prune(logs, maxLoops, 4000, this.Loop.ID)
+	assert.DeepEqual(t, loopNames(logs), []string{running.Loop.ID, small.Loop.ID, this.Loop.ID})
+	prune(logs, 0, 0, this.Loop.ID)
+	assert.DeepEqual(t, loopNames(logs), []string{running.Loop.ID, this.Loop.ID})
 }
 
 func TestOutputIsLoggedPerRun(t *testing.T) {
@@ -210,7 +147,7 @@ func TestOutputIsLoggedPerRun(t *testing.T) {
 	}
 	assert.Equal(t, terminal.String(), "banner\none\ntwo\n")
 	for n, want := range []string{"banner\n", "one\nnoted\n", "two\n"} {
-		got, err := os.ReadFile(filepath.Join(top, l.name(outputFile(n))))
+		got, err := os.ReadFile(filepath.Join(top, l.Loop.ID, outputFile(n)))
 		assert.NilError(t, err)
 		assert.Equal(t, string(got), want)
 	}
@@ -228,24 +165,10 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 	l.Output(0) // a resumed loop has the same limit
 	_, _ = l.output.Write([]byte("more"))
-	b, err := os.ReadFile(filepath.Join(top, l.name("0.log")))
+	b, err := os.ReadFile(filepath.Join(top, l.Loop.ID, "0.log"))
 	assert.NilError(t, err)
 	assert.Assert(t, len(b) < maxOutput+200)
 	assert.Check(t, strings.Contains(string(b), "\n[output truncated after 16 MiB]\n"))
-}
-
-func TestRecoverAfterRestore(t *testing.T) {
-	top := t.TempDir()
-	l := create(t, top, noon)
-	assert.NilError(t, l.Append(Iteration{N: 1, Done: []string{"a/01"}, Outcome: "done"}))
-	assert.NilError(t, l.SetNow(Now{N: 2, Tasks: []string{"a/02"}, Started: noon.Add(time.Minute)}))
-	assert.NilError(t, os.RemoveAll(filepath.Join(top, ".ralph")))
-	assert.NilError(t, l.Restore()) // killed before the run is logged
-
-	_, all, _, err := Recover(top, newLoop(noon.Add(time.Hour)), "failed", "killed", func(string) []string { return []string{"a/02"} })
-	assert.NilError(t, err)
-	assert.Equal(t, len(all), 2)
-	assert.DeepEqual(t, all[1].Done, []string{"a/02"})
 }
 
 func TestRecoverLogsTheInterruptedRun(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 )
 
 // maxStream bounds the logged output of a run, in bytes.
@@ -17,17 +16,15 @@ func (l *Log) Stream(n int) (io.WriteCloser, error) { return l.open(fmt.Sprintf(
 func (l *Log) Checks(n int) (io.WriteCloser, error) { return l.open(fmt.Sprintf("%d.checks.log", n)) }
 
 func (l *Log) open(file string) (io.WriteCloser, error) {
-	f, err := l.root.OpenFile(l.name(file), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("opening the log %s: %w", l.name(file), err)
+	if err := l.files.Append(file, nil); err != nil {
+		return nil, fmt.Errorf("opening the log %s: %w", file, err)
 	}
-	_ = l.holdFile(l.name(file)) // without it, Restore cannot restore the file
-	return &bounded{f: f, left: maxStream}, nil
+	return &bounded{f: appender{l.files, file}, left: int(max(0, maxStream-l.files.Size(file)))}, nil
 }
 
 // bounded writes complete lines up to its limit, then a line that says so.
 type bounded struct {
-	f    *os.File
+	f    appender
 	left int
 	full bool
 }

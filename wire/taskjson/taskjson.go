@@ -38,13 +38,6 @@ type Task struct {
 	DeletedAt time.Time `json:"deleted_at,omitzero"`
 }
 
-// Edit is the input of "ralph task _rewrite": a task before and after the user has edited
-// its fields.
-type Edit struct {
-	Before Task `json:"before"`
-	After  Task `json:"after"`
-}
-
 // Dep is a task that another one depends on.
 type Dep struct {
 	ID     string `json:"id"`

@@ -52,6 +52,7 @@ func (s Suite) Run(t *testing.T) {
 		{"terminal", s.testTerminal},
 		{"detach", s.testDetach},
 		{"signals", s.testSignals},
+		{"relay", s.testRelay},
 	} {
 		t.Run(check.name, func(t *testing.T) {
 			if s.Parallel {

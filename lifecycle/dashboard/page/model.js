@@ -93,14 +93,10 @@ function changeTask(m, e) {
   if (change && last) m.left.push({time: e.time, left: Math.max(0, last.left + change)});
 }
 
-// board returns all tasks: those of the copy of the backlog, changed by later events.
+// board returns all tasks: those in the events of the loop, as they are in the backlog now.
 export function board(m, backlog) {
-  const tasks = new Map((backlog?.tasks ?? []).map((t) => [t.id, t]));
-  for (const t of m.tasks.values()) {
-    const copied = tasks.get(t.id);
-    if (!copied || !t.time || new Date(t.time) >= new Date(backlog.taken) || !t.status) tasks.set(t.id, {...copied, ...t, title: t.title || copied?.title});
-    else tasks.set(t.id, {...t, ...copied});
-  }
+  const tasks = new Map(m.tasks);
+  for (const t of backlog?.tasks ?? []) tasks.set(t.id, {...tasks.get(t.id), reason: '', ...t});
   return [...tasks.values()].filter((t) => t.status !== 'deleted');
 }
 

@@ -99,7 +99,7 @@ export function drawBoard(m, backlog, more, open, redraw) {
   const tasks = board(m, backlog);
   const running = new Set([...m.runs.values()].filter((r) => !r.end).flatMap((r) => r.claimed));
   draw(byId('board'), [tasks, [...more], [...running], backlog?.error], () => {
-    if (tasks.length === 0) return [h('p', {class: 'blank'}, backlog?.error ?? 'No tasks are known. The backlog is copied when a loop ends.')];
+    if (tasks.length === 0) return [h('p', {class: 'blank'}, backlog?.error ?? 'No tasks are known.')];
     return statuses.map(([status, name]) => {
       const found = tasks.filter((t) => t.status === status).sort((a, b) => (status === 'done' ? (b.run ?? 0) - (a.run ?? 0) : (a.priority ?? 2) - (b.priority ?? 2)));
       const shown = more.has(status) ? found.slice(0, 2000) : found.slice(0, shownCards);

@@ -1,0 +1,161 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
+	relay "github.com/docker-ralph/docker-ralph/lifecycle/session"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	door "github.com/docker-ralph/docker-ralph/ralph/session"
+	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
+)
+
+// sessions answer what commands in the sandboxes of a worktree ask about its backlog.
+type sessions struct {
+	host     host.Host
+	driver   lifecycle.Driver
+	worktree gitrepo.Worktree
+	name     string // of the worktree's sandbox
+	store    *backlog.Store
+	notify   config.Notify
+}
+
+func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, to config.Notify) (sessions, error) {
+	name, err := h.SandboxName(wt)
+	if err != nil {
+		return sessions{}, err
+	}
+	store, err := backlogs.Open(ctx, h, wt)
+	return sessions{h, driver, wt, name, store, to}, err
+}
+
+func (s sessions) close() {
+	if err := s.store.Close(); err != nil {
+		s.host.Warn(err)
+	}
+}
+
+// logs is the directory of the worktree's logs.
+func (s sessions) logs() string { return s.host.LogsDir(s.name) }
+
+// newToken returns the token of a command's session; empty for one that is no loop.
+func newToken(command string) string {
+	if host.IsLoop(command) {
+		return rand.Text()
+	}
+	return ""
+}
+
+// sessionEnv is the environment by which a command finds its session.
+func sessionEnv(id, token string) []string {
+	env := []string{wire.SessionEnv + "=" + id}
+	if token != "" {
+		env = append(env, wire.SessionTokenEnv+"="+token)
+	}
+	return env
+}
+
+// serve answers the requests of a command, and calls event for each event of a loop, until stop is called. The
+// context is for the start only: a command that is interrupted finishes its run.
+func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, event func(runlog.Event)) (stop func(), err error) {
+	relayer, ok := s.driver.(lifecycle.Relayer)
+	if !ok {
+		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
+	}
+	command, _ := host.LoopCommand(n.Command)
+	handler := door.NewDoor(door.DoorOptions{
+		Store: s.store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
+		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
+		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
+		Logs:   s.logs(), Event: event,
+	})
+	served, err := relay.Serve(ctx, relayer, sb, n.ID, handler, s.host.Report)
+	if err != nil {
+		return nil, err
+	}
+	return served.Close, nil
+}
+
+// serveLeft answers the requests of commands whose processes on this machine have died, and sends the
+// notifications of their loops, until stop is called. It calls fetch for each event.
+func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record, fetch func(runlog.Event)) (stop func()) {
+	var stops []func()
+	for _, n := range left {
+		var loop *notify.Loop
+		if n.IsLoop() {
+			loop = notify.FollowLeft(newSender(ctx, s.host, s.notify), notification(s.worktree, sb.Name, n.Command[1]))
+		}
+		stop, err := s.serve(ctx, sb, n, func(e runlog.Event) {
+			fetch(e)
+			loop.Event(e)
+		})
+		if err != nil {
+			loop.Close()
+			s.host.Warn(fmt.Errorf("connecting %q in the sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))
+			continue
+		}
+		stops = append(stops, func() {
+			stop()
+			loop.Close()
+		})
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// ServeLeft answers the requests of a command whose process on this machine has died, and sends the notifications
+// of its loop, until stop is called. It calls fetch for each event.
+func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
+	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
+	if err != nil { // without notifications
+		h.Warn(err)
+	}
+	s, err := openSessions(ctx, h, driver, wt, cfg.Notify)
+	if err != nil {
+		return nil, err
+	}
+	hangUp := s.serveLeft(ctx, sb, []host.Record{n}, fetch)
+	return func() {
+		hangUp()
+		s.close()
+	}, nil
+}
+
+// alive reports whether the command of a session runs: a process on this machine waits for it, or it is still in
+// its sandbox. Without an answer it is assumed to.
+func (s sessions) alive(ctx context.Context, sb lifecycle.Sandbox, id string) bool {
+	records, err := s.host.RecordsOf(s.name)
+	if err != nil {
+		return true
+	}
+	at := sb.Name
+	for _, n := range records {
+		if n.ID == id && n.Live {
+			return true
+		} else if n.ID == id {
+			at = n.Sandbox
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
+	if at != sb.Name {
+		if sb, err = s.driver.Lookup(ctx, at); err != nil {
+			return true
+		}
+	}
+	running, err := Runs(ctx, s.driver, sb, id)
+	return err != nil || running
+}
