@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +28,9 @@ import (
 type testHost struct {
 	store  *backlog.Store
 	server *http.Server
+	door   atomic.Pointer[session.Door]
 	logs   string
+	opts   session.DoorOptions
 	env    map[string]string // of commands in the sandbox
 }
 
@@ -47,13 +50,20 @@ func startHost(ctx context.Context, database, home, command, branch string) (*te
 		return nil, err
 	}
 	h := &testHost{store: store, logs: filepath.Join(filepath.Dir(database), "logs"), env: map[string]string{wire.SessionEnv: id, wire.SessionTokenEnv: token}}
-	h.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: session.NewDoor(session.DoorOptions{
+	h.opts = session.DoorOptions{
 		Store: store, Session: id, Command: command, Token: token, Alive: func(context.Context, string) bool { return true },
 		Logs: h.logs,
+	}
+	h.open()
+	h.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.door.Load().ServeHTTP(w, r)
 	})}
 	go func() { _ = h.server.Serve(listener) }() // until it is closed
 	return h, nil
 }
+
+// open makes the door of a process in the sandbox.
+func (h *testHost) open() { h.door.Store(session.NewDoor(h.opts)) }
 
 func (h *testHost) close() {
 	_ = h.server.Close()
@@ -67,8 +77,8 @@ func (p place) inSandbox(t *testing.T, command string) place {
 	return p
 }
 
-// withHost is as inSandbox, and returns the directory of logs of the host.
-func (p place) withHost(t *testing.T, command string) (inside place, logs string) {
+// withHost is as inSandbox, and returns the host.
+func (p place) withHost(t *testing.T, command string) (inside place, h *testHost) {
 	t.Helper()
 	h, err := startHost(t.Context(), filepath.Join(t.TempDir(), "tasks.db"), filepath.Join(p.dir, ".home"), command, "main")
 	assert.NilError(t, err)
@@ -77,12 +87,12 @@ func (p place) withHost(t *testing.T, command string) (inside place, logs string
 	for name, value := range h.env {
 		p.env = append(p.env, name+"="+value)
 	}
-	return p, h.logs
+	return p, h
 }
 
 // A loop and its agent work on the backlog of the host. A hook of the agent leaves the task to the loop.
 func TestLoopInASandbox(t *testing.T) {
-	p, logs := newPlace(t, "#!/bin/sh\n"+`test -z "$RALPH_SESSION_TOKEN" || exit 9
+	p, h := newPlace(t, "#!/bin/sh\n"+`test -z "$RALPH_SESSION_TOKEN" || exit 9
 id=$(ralph task claim | sed -n 's/^id: //p')
 ralph _hook session_end
 case $id in
@@ -107,12 +117,12 @@ esac
 	_, err = os.Stat(filepath.Join(p.dir, ".ralph"))
 	assert.ErrorIs(t, err, fs.ErrNotExist, "everything is on the host")
 
-	past := runlog.History(logs)
+	past := runlog.History(h.logs)
 	assert.Assert(t, cmp.Len(past, 1))
 	assert.Equal(t, past[0].ExitCode, 6)
 	assert.Assert(t, cmp.Len(past[0].Runs, 2))
 	assert.Check(t, cmp.Contains(said, "\nLog: docker ralph logs --loop "+past[0].ID+"\n"))
-	output, err := os.ReadFile(filepath.Join(logs, past[0].ID, "2.log"))
+	output, err := os.ReadFile(filepath.Join(h.logs, past[0].ID, "2.log"))
 	assert.NilError(t, err)
 	assert.Check(t, cmp.Contains(string(output), "Iteration 2: failed a/02"))
 	assert.Check(t, cmp.Contains(string(output), "\nError: "), "the last thing that it says")
@@ -120,18 +130,19 @@ esac
 
 // A loop that replaces a lost one continues its log.
 func TestLoopContinuesTheLogOfALostOne(t *testing.T) {
-	p, logs := newPlace(t, "#!/bin/sh\nralph task done $(ralph task claim | sed -n 's/^id: //p')\n").withHost(t, "build")
+	p, h := newPlace(t, "#!/bin/sh\nralph task done $(ralph task claim | sed -n 's/^id: //p')\n").withHost(t, "build")
 	p.task(t, "create", "a/01", "First")
 	out, err := p.command(p.program(), "build", "-n", "1", "--format", "json").Output()
 	assert.NilError(t, err, string(out))
-	id := runlog.Recent(logs, 1, runlog.Any)[0].ID
+	id := runlog.Recent(h.logs, 1, runlog.Any)[0].ID
 	assert.Check(t, cmp.Contains(string(out), `"log":"`+id+`"`))
 
+	h.open()
 	p.env = append(p.env, wire.LostEnv+"=the sandbox was killed")
 	out, err = p.command(p.program(), "build", "-n", "1").CombinedOutput()
 	assert.ErrorContains(t, err, "exit status")
 	assert.Check(t, cmp.Contains(string(out), "Error: the last run did not finish: the sandbox was killed"))
-	past := runlog.History(logs)
+	past := runlog.History(h.logs)
 	assert.Assert(t, cmp.Len(past, 1))
 	assert.Equal(t, past[0].Error, "the last run did not finish: the sandbox was killed")
 }
