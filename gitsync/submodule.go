@@ -72,13 +72,3 @@ func (r *Repo) submodules(ctx context.Context, tip string, refs map[string]strin
 	}
 	return found, nil
 }
-
-// Submodule returns the path of a submodule that a commit would add to the current
-// branch; empty for none.
-func (r *Repo) Submodule(ctx context.Context, ref string) (string, error) {
-	tip, err := r.git.Resolve(ctx, "HEAD")
-	if err != nil {
-		return "", err
-	}
-	return r.submodule(ctx, tip, ref)
-}
