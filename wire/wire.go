@@ -19,6 +19,9 @@ const (
 	ProxyAddress = "127.0.0.2"
 	// Program is the file name of ralph.
 	Program = "ralph"
+	// ReadableDir is the directory beside ralph with a copy that everybody can read, for container runtimes that start
+	// no other programs.
+	ReadableDir = "readable"
 	// DispatchEnv marks the process of one dispatch, so that a signal can be
 	// delivered to it.
 	DispatchEnv = "RALPH_DISPATCH"

@@ -77,13 +77,18 @@ func (d *Driver) installer(ctx context.Context) (*programs.Installer, error) {
 	return d.cached.installer, nil
 }
 
-// ensureRalph ensures that this version of ralph is on the engine.
-func (d *Driver) ensureRalph(ctx context.Context) (guestbin.Payload, error) {
+// ensureRalph ensures that this version of ralph is on the engine, and returns the copy for a runtime. gVisor
+// starts only programs that their user can read.
+func (d *Driver) ensureRalph(ctx context.Context, runtime string) (guestbin.Payload, error) {
 	installer, err := d.installer(ctx)
 	if err != nil {
 		return guestbin.Payload{}, err
 	}
-	return installer.Ralph(ctx)
+	p, err := installer.Ralph(ctx)
+	if d.hasOwnStack(ctx, runtime) {
+		p = p.Readable()
+	}
+	return p, err
 }
 
 // ensureEgress returns the ID of the image of ralph-egress.

@@ -99,7 +99,7 @@ func (d *Driver) checkPrerequisites(ctx context.Context, spec lifecycle.Spec, l 
 	g, user := &prerequisites{}, l[labelUser]
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		if g.program, err = d.ensureRalph(groupCtx); err == nil {
+		if g.program, err = d.ensureRalph(groupCtx, spec.Runtime); err == nil {
 			g.mounts, err = d.mountsOf(groupCtx, spec, l)
 		}
 		return err

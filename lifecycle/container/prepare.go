@@ -25,6 +25,8 @@ type marker struct {
 	ID   string `json:"id"`
 	Arch string `json:"arch"`
 	Hash string `json:"hash"`
+	// Program is the path of ralph in the sandbox.
+	Program string `json:"program"`
 	// Run and Egress are the state in which isolation was verified, and the program.
 	Run    string `json:"run,omitempty"`
 	Around string `json:"around,omitempty"` // [engineNetworks.digest] at the time
@@ -80,6 +82,9 @@ func (d *Driver) readFullMarker(sb lifecycle.Sandbox) (guestbin.Payload, marker,
 		return guestbin.Payload{}, marker{}, false
 	}
 	p, err := guestbin.For(m.Arch)
+	if m.Program == p.Readable().Path() {
+		p = p.Readable()
+	}
 	return p, m, err == nil && p.Hash == m.Hash
 }
 
@@ -91,7 +96,7 @@ func (d *Driver) lastMarker(name string) (m marker, ok bool) {
 
 func (d *Driver) writeMarker(sb lifecycle.Sandbox, p guestbin.Payload, v verified) error {
 	last, _ := d.lastMarker(sb.Name)
-	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Run: v.run, ProxyConfig: v.proxyConfig, Root: sb.Root, Scope: sb.Scope}
+	m := marker{ID: sb.ID, Arch: p.Arch(), Hash: p.Hash, Program: p.Path(), Run: v.run, ProxyConfig: v.proxyConfig, Root: sb.Root, Scope: sb.Scope}
 	if last.ID == sb.ID {
 		m.Limits = last.Limits
 	}
@@ -169,7 +174,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	if err := checkMounts(spec); err != nil { // again, now that mounts cannot change
 		return err
 	}
-	p, err := d.ensureRalph(ctx)
+	p, err := d.ensureRalph(ctx, spec.Runtime)
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,7 @@ type Payload struct {
 	Hash string
 	name string
 	arch string
+	dir  string // of ralph in a container sandbox, below that of the version
 }
 
 // For returns ralph for an architecture, in Go's or the kernel's spelling
@@ -102,4 +103,10 @@ func (p Payload) unpack() ([]byte, error) {
 func (p Payload) Short() string { return wire.Dir(p.Hash) }
 
 // Path returns where ralph is in a container sandbox.
-func (p Payload) Path() string { return path.Join(wire.MountPoint, p.Short(), wire.Program) }
+func (p Payload) Path() string { return path.Join(wire.MountPoint, p.Short(), p.dir, wire.Program) }
+
+// Readable returns the copy of ralph that everybody can read.
+func (p Payload) Readable() Payload {
+	p.dir = wire.ReadableDir
+	return p
+}

@@ -52,7 +52,7 @@ func TestInstallCopiesTheRunningProgram(t *testing.T) {
 	sum := sha256.Sum256(own)
 	version := wire.Dir(hex.EncodeToString(sum[:]))
 
-	for _, path := range []string{version + "/ralph", version + "/task", version + "/ralph-sign", "bin/ralph"} {
+	for _, path := range []string{version + "/ralph", version + "/task", version + "/ralph-sign", version + "/readable/ralph", version + "/readable/task", "bin/ralph"} {
 		got, err := os.ReadFile(filepath.Join(dir, path))
 		assert.NilError(t, err)
 		assert.Assert(t, bytes.Equal(got, own), path)
@@ -60,9 +60,12 @@ func TestInstallCopiesTheRunningProgram(t *testing.T) {
 	info, err := os.Stat(filepath.Join(dir, version, "ralph"))
 	assert.NilError(t, err)
 	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o711))
+	info, err = os.Stat(filepath.Join(dir, version, "readable", "ralph"))
+	assert.NilError(t, err)
+	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o755))
 	entries, err := os.ReadDir(filepath.Join(dir, version))
 	assert.NilError(t, err)
-	assert.Equal(t, len(entries), 3, "nothing unfinished is left")
+	assert.Equal(t, len(entries), 4, "nothing unfinished is left")
 }
 
 func TestInstallAfterKilledInstallation(t *testing.T) {

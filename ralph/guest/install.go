@@ -29,17 +29,10 @@ func runInstall(args []string) error {
 		return err
 	}
 	dir := filepath.Join(args[0], wire.Dir(sum))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("installing ralph: %w", err)
-	}
-	program := filepath.Join(dir, wire.Program)
-	if err := copyProgram(self, program, privateMode); err != nil {
+	if err := installIn(filepath.Join(dir, wire.ReadableDir), self, 0o755); err != nil {
 		return err
 	}
-	if err := link(wire.Program, filepath.Join(dir, "task")); err != nil {
-		return err
-	}
-	if err := link(wire.Program, filepath.Join(dir, wire.SignProgram)); err != nil {
+	if err := installIn(dir, self, privateMode); err != nil {
 		return err
 	}
 	bin := filepath.Join(args[0], "bin")
@@ -47,6 +40,20 @@ func runInstall(args []string) error {
 		return fmt.Errorf("installing ralph: %w", err)
 	}
 	return link(filepath.Join("..", wire.Dir(sum), wire.Program), filepath.Join(bin, wire.Program))
+}
+
+// installIn installs a program, with the links by which it has other names.
+func installIn(dir, program string, mode os.FileMode) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("installing ralph: %w", err)
+	}
+	if err := copyProgram(program, filepath.Join(dir, wire.Program), mode); err != nil {
+		return err
+	}
+	if err := link(wire.Program, filepath.Join(dir, "task")); err != nil {
+		return err
+	}
+	return link(wire.Program, filepath.Join(dir, wire.SignProgram))
 }
 
 func hashFile(path string) (string, error) {
