@@ -90,7 +90,6 @@ func (res Result) Notes() []string {
 	}
 	if res.Emptied {
 		add("Warning: the volume with the sandbox's files was removed: they are checked out again, without uncommitted changes")
-		add("Hint: the backlog was among them: restore a copy with %q", "docker ralph task restore")
 	}
 	if len(res.Unsent) > 0 {
 		add("Warning: nested repositories are not sent to the sandbox: %s", firstOf(res.Unsent))
