@@ -82,7 +82,7 @@ func TestCommitsHaveADefaultAuthor(t *testing.T) {
 		res := w.ralph(t, "build").expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s|%an|%ae"), "Add a|docker-ralph|docker-ralph@localhost")
 		assert.Check(t, is.Contains(res.stderr, "Warning: git has no user.name and user.email here"))
-		assert.Equal(t, strings.Count(res.stderr, "Warning"), 1)
+		assert.Equal(t, strings.Count(res.stderr, "git has no user.name"), 1)
 	})
 }
 

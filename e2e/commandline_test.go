@@ -144,6 +144,8 @@ func TestCommandsRunInTheWorkingDirectory(t *testing.T) {
 func TestPipelinesAndMissingStreams(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.write(t, filepath.Join(w.repo, "specs", "p.md"), "```ralph-tasks\n{\"id\":\"p/1\",\"t\":\"One\"}\n```\n")
+		w.git(t, "add", "specs")
+		w.git(t, "commit", "-qm", "specs")
 		for _, line := range []string{
 			"docker ralph plan | cat",
 			"docker ralph plan </dev/null",

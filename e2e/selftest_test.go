@@ -72,7 +72,7 @@ func (w *world) stateFiles(t *testing.T) []string {
 	var files []string
 	for _, folder := range []string{"scopes", "locks"} {
 		err := filepath.WalkDir(filepath.Join(w.config, "ralph", folder), func(path string, entry fs.DirEntry, err error) error {
-			shared := strings.HasPrefix(filepath.Base(path), "image-") || strings.HasPrefix(filepath.Base(path), "sbx-")
+			shared := strings.HasPrefix(filepath.Base(path), "image-") || strings.HasPrefix(filepath.Base(path), "sbx-") || filepath.Base(path) == "client"
 			if err == nil && !entry.IsDir() && !shared {
 				files = append(files, path)
 			}

@@ -1,11 +1,16 @@
 package host
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // SandboxName returns the recorded name of the worktree's sandbox and state, or the one that they
@@ -26,6 +31,23 @@ func (h Host) SandboxName(wt gitrepo.Worktree) (string, error) {
 		return own, nil
 	}
 	return name, err
+}
+
+// UseOwnName returns the worktree's own name, because somebody else's sandbox has the other one. The state that the
+// worktree has under that, such as its backlog, is kept.
+func (h Host) UseOwnName(name string, wt gitrepo.Worktree) (own string, err error) {
+	if own, err = wt.OwnName(); err != nil {
+		return "", err
+	}
+	o, found, err := owners.Read(h.StateDir, name)
+	if err != nil || !found || o.Scope != wt.Scope || o.Root != wt.Root {
+		return own, err
+	}
+	err = os.Rename(scopes.Dir(h.StateDir, name), scopes.Dir(h.StateDir, own))
+	if errors.Is(err, fs.ErrExist) { // it has state of its own
+		err = nil
+	}
+	return own, err
 }
 
 // ownedByAnother reports whether a name, with all state, belongs to another scope or to an existing

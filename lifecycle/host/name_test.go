@@ -1,6 +1,7 @@
 package host
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
 // The worktree of a sandbox that was not created here may be on another machine.
@@ -24,4 +26,34 @@ func TestMoved(t *testing.T) {
 
 	sb.OtherClient = "una@laptop"
 	assert.Assert(t, !h.Moved(sb, wt))
+}
+
+// A backlog that was created before the first sandbox goes to the name that the worktree gets then.
+func TestStateGoesToTheOwnName(t *testing.T) {
+	h := Host{StateDir: t.TempDir()}
+	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
+	name, err := h.SandboxName(wt)
+	assert.NilError(t, err)
+	assert.NilError(t, h.SaveOwner(name, OwnerOf(wt)))
+	assert.NilError(t, os.WriteFile(scopes.Path(h.StateDir, name, "tasks.db"), []byte("x"), 0o600))
+
+	for range 2 { // the second time, there is nothing to move
+		own, err := h.UseOwnName(name, wt)
+		assert.NilError(t, err)
+		assert.Assert(t, own != name)
+		content, err := os.ReadFile(scopes.Path(h.StateDir, own, "tasks.db"))
+		assert.NilError(t, err)
+		assert.Equal(t, string(content), "x")
+		has, err := h.SandboxName(wt)
+		assert.NilError(t, err)
+		assert.Equal(t, has, own)
+	}
+
+	// What another worktree has stays.
+	other := gitrepo.Worktree{Root: t.TempDir(), Scope: wt.Scope}
+	assert.NilError(t, h.SaveOwner(name, OwnerOf(other)))
+	_, err = h.UseOwnName(name, wt)
+	assert.NilError(t, err)
+	_, err = os.Stat(scopes.Path(h.StateDir, name, "scope.json"))
+	assert.NilError(t, err)
 }

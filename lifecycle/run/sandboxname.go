@@ -29,7 +29,7 @@ func resolveName(ctx context.Context, h host.Host, wt gitrepo.Worktree, at *Choi
 		at.moved = sb.Root
 		return nil
 	}
-	at.name, err = wt.OwnName()
+	at.name, err = h.UseOwnName(at.name, wt)
 	return err
 }
 
