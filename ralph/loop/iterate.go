@@ -85,18 +85,21 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		l.Log.Begin(n)
 	}
 	it := &iteration{n: n, before: before, started: time.Now()}
-	if err := l.beginRun(ctx); err != nil {
+	err := l.beginRun(ctx)
+	if err == nil {
+		l.logRun(n, before.head)
+		err = l.flush(ctx) // a run counts that is lost with the sandbox
+	}
+	if err != nil {
 		stop, err := l.withoutHost(err)
 		return before, stop, err
 	}
-	l.logRun(n, before.head)
 	uncommitted, removeLeftOut, offBranch := l.uncommitted(ctx), l.recordCommits(ctx), l.recordBranches(ctx)
 	if l.Leftovers != nil {
 		l.left = l.Leftovers(ctx)
 	}
 	cleanTemp := l.recordTemp()
 	defer cleanTemp() // of the checks
-	var err error
 	it.outcome, err = l.run(ctx, n)
 	l.freshLine()
 	noGit := l.restoreBranch(ctx)
