@@ -30,7 +30,7 @@ apt_install gcc libc6-dev git ca-certificates openssh-client
 RALPH_TEST_BROWSER=$("$SCRIPTS/browser.sh")
 export RALPH_TEST_BROWSER
 
-# A test that hangs ends with its stacks before whatever runs "make test" loses its patience.
+# A test that hangs ends with its stacks before the time limit of CI.
 limit=40m
 [ "${ENGINES:-}" != all ] || limit=180m
 

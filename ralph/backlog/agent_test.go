@@ -124,3 +124,19 @@ func TestOvertaken(t *testing.T) {
 	assert.NilError(t, s.BeginRun(ctx, "one"))
 	check("one")
 }
+
+// A user can end a claim, too.
+func TestOvertakenAfterAUserEndedTheClaim(t *testing.T) {
+	ctx := t.Context()
+	s := newStore(t)
+	assert.NilError(t, s.Create(ctx, NewTask{Slug: "a", Title: "A"}))
+	open := StatusOpen
+	for _, agent := range []string{"aaaa", "bbbb"} {
+		assert.NilError(t, s.Update(ctx, "a", Changes{Status: &open}))
+		_, err := s.Claim(ctx, ClaimOptions{Slug: "a", Agent: agent, Lease: DefaultLease})
+		assert.NilError(t, err)
+	}
+	lost, err := s.Overtaken(ctx, "aaaa")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, lost, []string{"a"})
+}
