@@ -33,8 +33,12 @@ func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	n, err := detached(ctx, h, name, wt) // before it can go on, and end
+	if err != nil {
+		return 0, err
+	}
 	stop := contact(ctx, h, wt, name)
-	code, err := attachTo(ctx, h, wt, name)
+	code, err := attachTo(ctx, h, n, name)
 	stop(err == nil || errors.Is(err, run.ErrUnknownEnd))
 	if err != nil {
 		return code, err
@@ -42,11 +46,7 @@ func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
 	return endFor(ctx, h, wt, name, code)
 }
 
-func attachTo(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (int, error) {
-	n, err := detached(ctx, h, name, wt)
-	if err != nil {
-		return 0, err
-	}
+func attachTo(ctx context.Context, h host.Host, n host.Record, name string) (int, error) {
 	f := newFollower(h, name, n.ID)
 	output, err := outputOf(ctx, f, n)
 	if err != nil {
