@@ -30,6 +30,10 @@ type DoorOptions struct {
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
 	Former task.Former
+	// Take, Accepted and Image are as in [Local].
+	Take     func(ctx context.Context, commit string) (Verdict, error)
+	Accepted func(context.Context) (string, error)
+	Image    string
 	// Logs is the directory of logs.
 	Logs string
 	// Event is called after an event was written to a log; it must not block. It may be nil.
@@ -53,7 +57,9 @@ const maxTasks = 8
 
 // NewDoor returns a handler for the requests of a session.
 func NewDoor(o DoorOptions) *Door {
-	local := &Local{Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former}
+	local := &Local{
+		Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former, Take: o.Take, Accepted: o.Accepted, Image: o.Image,
+	}
 	return &Door{options: o, local: local, slots: make(chan struct{}, maxTasks), running: make(chan struct{}, 1)}
 }
 

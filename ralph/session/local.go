@@ -23,6 +23,12 @@ type Local struct {
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
 	Former task.Former
+	// Take has the user's repository take a commit of the sandbox; nil if it has all of them.
+	Take func(ctx context.Context, commit string) (Verdict, error)
+	// Accepted returns the commit of the sandbox's branch that the host has as well. It may be nil.
+	Accepted func(context.Context) (string, error)
+	// Image is the digest of the sandbox's image, for receipts.
+	Image string
 }
 
 var _ Backlog = (*Local)(nil)
@@ -170,6 +176,16 @@ func (l *Local) Forgive(ctx context.Context, slug string) error { return l.Store
 // Reopen implements [Backlog].
 func (l *Local) Reopen(ctx context.Context, slug, reason string) error {
 	return l.Store.Reopen(ctx, slug, reason)
+}
+
+// EndRun implements [Backlog].
+func (l *Local) EndRun(ctx context.Context, r EndOfRun) (v Verdict, err error) {
+	if l.Take != nil && r.Commit != "" {
+		if v, err = l.Take(ctx, r.Commit); err != nil || v.Refused != "" {
+			return v, err
+		}
+	}
+	return v, nil
 }
 
 // RenameCommit implements [Backlog].

@@ -6,6 +6,8 @@ package session
 import (
 	"context"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Backlog is what a loop does with its backlog. [Local] has it in a database, [Client] on the host.
@@ -31,6 +33,8 @@ type Backlog interface {
 	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a finished task open again.
 	Reopen(ctx context.Context, slug, reason string) error
+	// EndRun has the host take the commits of a run whose checks have passed. If it does, the finished tasks are done.
+	EndRun(ctx context.Context, r EndOfRun) (Verdict, error)
 	// RenameCommit replaces the ID of a commit in the result of a finished task.
 	RenameCommit(ctx context.Context, slug, from, to string) error
 	// Park makes a task that no agent holds wait for an answer of the user.
@@ -48,6 +52,22 @@ type Registration struct {
 	ID     string     `json:"id"`
 	Dead   []Released `json:"dead,omitempty"`   // tasks of agents that have died
 	Others []Agent    `json:"others,omitempty"` // that are running
+	// Accepted is the commit of the sandbox's branch that the host has as well; empty if unknown.
+	Accepted string `json:"accepted,omitempty"`
+}
+
+// EndOfRun is a run whose checks have passed.
+type EndOfRun struct {
+	Agent  string           `json:"agent,omitempty"`
+	Commit string           `json:"commit,omitempty"` // of the worktree; empty before the first one
+	Tasks  []string         `json:"tasks,omitempty"`  // finished ones
+	Run    runlog.Iteration `json:"run"`              // so far: its checks, model, tokens, cost and blocked hosts
+}
+
+// Verdict is the answer of the host to the end of a run.
+type Verdict struct {
+	Refused string `json:"refused,omitempty"` // why the user's repository does not get the commits; empty if it has them
+	Finish  string `json:"finish,omitempty"`  // why the loop has to stop; empty if it can go on
 }
 
 // Released is a task released from a dead agent.

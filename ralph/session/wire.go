@@ -49,6 +49,8 @@ type loopRequest struct {
 	From    string   `json:"from,omitempty"`
 	To      string   `json:"to,omitempty"`
 	Options []string `json:"options,omitempty"`
+
+	Run *EndOfRun `json:"run,omitempty"`
 }
 
 // operations are what a loop does with its backlog, by name.
@@ -75,6 +77,12 @@ func operations() map[string]func(context.Context, Backlog, loopRequest) (any, e
 		},
 		"release": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			return nil, b.Release(ctx, r.Agent, r.Slug, r.Text)
+		},
+		"end-run": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
+			if r.Run == nil {
+				return nil, errors.New("the request has no run")
+			}
+			return b.EndRun(ctx, *r.Run)
 		},
 		"rename-commit": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			return nil, b.RenameCommit(ctx, r.Slug, r.From, r.To)
