@@ -83,7 +83,10 @@ func (r *Repo) Accept(ctx context.Context, sh Shell, commit string) (Result, err
 	} else if st.Accepted == commit {
 		st.Accepted = was
 	}
-	return res, errors.Join(err, r.save(st))
+	if saveErr := r.save(st); saveErr != nil {
+		return res, saveErr
+	}
+	return res, err
 }
 
 // contains reports whether a commit that may be empty contains another one, which may be missing.
@@ -105,6 +108,15 @@ func (r *Repo) Accepted() (string, error) {
 		return st.Accepted, err
 	}
 	return st.Synced, err
+}
+
+// Tree returns the tree of a commit.
+func (r *Repo) Tree(ctx context.Context, commit string) (string, error) {
+	tree, err := r.git.Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
+	if err != nil {
+		return "", fmt.Errorf("reading the commit %.10s: %w", commit, err)
+	}
+	return tree, nil
 }
 
 // EndLoop records that no loop runs in the sandbox any more: if it has left nothing that was not accepted, what

@@ -38,7 +38,7 @@ const (
 )
 
 // Sandbox is an existing sandbox. Its properties are recorded with the sandbox
-// itself. [Driver.List] leaves out Resources, Rules, Run and Unused.
+// itself. [Driver.List] leaves out ImageID, Resources, Rules, Run and Unused.
 type Sandbox struct {
 	Name  string
 	ID    string // assigned by the driver; changes when the sandbox is recreated
@@ -56,6 +56,7 @@ type Sandbox struct {
 	MainRoot  string // root of the repository's main worktree; empty if the driver does not record it
 	Agent     string
 	Image     string // image reference
+	ImageID   string // digest of the image; empty for a microVM
 	Settings  string // [Spec.Settings] when it was created; empty for one of an earlier version
 	Resources Resources
 	User      string // UID:GID that commands run as

@@ -8,7 +8,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // serveLeft answers the requests of loops in a sandbox whose processes on this machine have died, until hangUp is
@@ -25,7 +24,7 @@ func serveLeft(ctx context.Context, h host.Host, l host.Located, running []lifec
 		if n.Live || !n.IsLoop() || !slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == n.ID }) {
 			continue
 		}
-		stop, err := run.ServeLeft(ctx, h, l.Backend.Driver, sb, wt, n, func(runlog.Event) {}) // the end fetches commits
+		stop, err := run.ServeLeft(ctx, h, l, wt, n)
 		if err != nil {
 			h.Warn(err)
 			continue

@@ -233,9 +233,6 @@ func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle
 			end = commits.EndOf(ctx, h, l.Sandbox, end)
 		}
 		line := fmt.Sprintf("%q has ended: %s (exit code %d)", name, strings.ReplaceAll(termsafe.Line(end.Stop), "_", " "), end.ExitCode)
-		if end.ExitCode == 0 && commits.Unfetched(ctx, h, l.Sandbox, end) {
-			line += "; its commits are yet to be fetched"
-		}
 		if log.Summary != "" {
 			line += "\n" + termsafe.Line(log.Summary)
 		}

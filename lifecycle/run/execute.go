@@ -119,7 +119,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 		r.notify.Repaired(rec.cause)
 	}
 	rec.began = time.Now()
-	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git.Event)() // also while this command waits for them
+	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git)() // also while this command waits for them
 	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
@@ -150,13 +150,13 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 			return 0, err
 		}
 		defer stop()
-		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.event)
+		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.git, r.notify.Event)
 		if err != nil {
 			return 0, err
 		}
 		defer hangUp()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
-		code, err := execSynced(ctx, r, sb, p.ID, func() (int, error) {
+		code, err := execSynced(ctx, r, sb, func() (int, error) {
 			stopWatch()
 			return h.exec(running, r, rec, sb, routed, tried)
 		})
@@ -190,7 +190,7 @@ func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox)
 }
 
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
-func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, id string, exec func() (int, error)) (int, error) {
+func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() (int, error)) (int, error) {
 	if r.git == nil {
 		return exec()
 	}
@@ -199,11 +199,7 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, id string, e
 			return 0, err
 		}
 	}
-	loop := ""
-	if host.IsLoop(r.opts.Command) {
-		loop = id
-	}
-	leave, err := r.git.Enter(ctx, sb, loop)
+	leave, err := r.git.Enter(ctx, sb)
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
 	relay "github.com/docker-ralph/docker-ralph/lifecycle/session"
@@ -65,21 +66,27 @@ func sessionEnv(id, token string) []string {
 	return env
 }
 
-// serve answers the requests of a command, and calls event for each event of a loop, until stop is called. The
-// context is for the start only: a command that is interrupted finishes its run.
-func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, event func(runlog.Event)) (stop func(), err error) {
+// serve answers the requests of a command, and calls event for each event of a loop, until stop is called. git is
+// the sandbox's clone, which takes the commits of a loop; nil without one. The context is for the start only: a
+// command that is interrupted finishes its run.
+func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, git *commits.Git, event func(runlog.Event)) (stop func(), err error) {
 	relayer, ok := s.driver.(lifecycle.Relayer)
 	if !ok {
 		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
 	}
 	command, _ := host.LoopCommand(n.Command)
-	handler := door.NewDoor(door.DoorOptions{
+	options := door.DoorOptions{
 		Store: s.store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
 		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
 		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
+		Image:  sb.ImageID,
 		Logs:   s.logs(), Event: event,
-	})
-	served, err := relay.Serve(ctx, relayer, sb, n.ID, handler, s.host.Report)
+	}
+	if git != nil {
+		options.Accepted = git.Accepted
+		options.Take = func(ctx context.Context, commit string) (door.Verdict, error) { return git.Take(ctx, sb, commit) }
+	}
+	served, err := relay.Serve(ctx, relayer, sb, n.ID, door.NewDoor(options), s.host.Report)
 	if err != nil {
 		return nil, err
 	}
@@ -87,18 +94,15 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 }
 
 // serveLeft answers the requests of commands whose processes on this machine have died, and sends the
-// notifications of their loops, until stop is called. It calls fetch for each event.
-func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record, fetch func(runlog.Event)) (stop func()) {
+// notifications of their loops, until stop is called. git is as in serve.
+func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record, git *commits.Git) (stop func()) {
 	var stops []func()
 	for _, n := range left {
 		var loop *notify.Loop
 		if n.IsLoop() {
 			loop = notify.FollowLeft(newSender(ctx, s.host, s.notify), notification(s.worktree, sb.Name, n.Command[1]))
 		}
-		stop, err := s.serve(ctx, sb, n, func(e runlog.Event) {
-			fetch(e)
-			loop.Event(e)
-		})
+		stop, err := s.serve(ctx, sb, n, git, loop.Event)
 		if err != nil {
 			loop.Close()
 			s.host.Warn(fmt.Errorf("connecting %q in the sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))
@@ -116,21 +120,26 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 	}
 }
 
-// ServeLeft answers the requests of a command whose process on this machine has died, and sends the notifications
-// of its loop, until stop is called. It calls fetch for each event.
-func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
+// ServeLeft answers the requests of a loop whose process on this machine has died, takes its commits, and sends its
+// notifications, until stop is called.
+func ServeLeft(ctx context.Context, h host.Host, l host.Located, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
 	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
 	if err != nil { // without notifications
 		h.Warn(err)
 	}
-	s, err := openSessions(ctx, h, driver, wt, cfg.Notify)
+	git, err := commits.OpenLeft(ctx, h, l)
 	if err != nil {
 		return nil, err
 	}
-	hangUp := s.serveLeft(ctx, sb, []host.Record{n}, fetch)
+	s, err := openSessions(ctx, h, l.Backend.Driver, wt, cfg.Notify)
+	if err != nil {
+		return nil, err
+	}
+	hangUp := s.serveLeft(ctx, l.Sandbox, []host.Record{n}, git)
 	return func() {
 		hangUp()
 		s.close()
+		git.ReportTaken()
 	}, nil
 }
 

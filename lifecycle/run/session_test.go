@@ -173,7 +173,7 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 			s, d, sb := dialing(t)
 			d.peers = tc.peers
 			ctx, cancel := context.WithCancel(t.Context())
-			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}}, nil)
+			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}}, nil, nil)
 			assert.NilError(t, err)
 			cancel()
 
@@ -209,7 +209,7 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), host.AskTimeout)
 	defer cancel()
-	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb), func(runlog.Event) {})
+	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb), nil)
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(d.dialed)), []string{"building", "planning"})
 	for id, code := range map[string]int{"planning": 0, "building": 1} {
 		plan, err := d.client(id, wire.PeerAgent, "").Task(t.Context(), door.TaskRequest{ID: id, Args: []string{"plan-sync"}})
@@ -222,14 +222,12 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 	}
 }
 
-// What follows a loop, such as fetching its commits, is called by its events.
+// What follows a loop, such as its notifications, is called by its events.
 func TestEventsOfALoopArePassedOn(t *testing.T) {
 	s, d, sb := dialing(t)
 	got := make(chan runlog.Event, 8)
-	record(t, s.host, host.Record{ID: "left", Token: "secret", Command: []string{"ralph", "build"}, Sandbox: sb.Name}).Done(errors.New("killed"))
-	records, err := s.host.RecordsFor(sb.Name)
+	stop, err := s.serve(t.Context(), sb, host.Record{ID: "left", Token: "secret", Command: []string{"ralph", "build"}}, nil, func(e runlog.Event) { got <- e })
 	assert.NilError(t, err)
-	stop := s.serveLeft(t.Context(), sb, records, func(e runlog.Event) { got <- e })
 	defer stop()
 
 	log, _, _, err := d.client("left", wire.PeerLoop, "secret").OpenLog(t.Context(), door.LogRequest{Loop: runlog.Loop{Mode: "build", Started: time.Now()}})
