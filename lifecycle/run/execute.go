@@ -38,7 +38,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	if err := recordEngine(ctx, h.Host, r); err != nil {
 		return Result{Err: err}
 	}
-	open, err := openSessions(ctx, h.Host, r.Driver, r.wt, r.cfg.Notify)
+	open, err := openSessions(ctx, h.Host, r.Driver, r.wt, r.cfg)
 	if err != nil {
 		return Result{Err: err}
 	}

@@ -29,15 +29,16 @@ type sessions struct {
 	name     string // of the worktree's sandbox
 	store    *backlog.Store
 	notify   config.Notify
+	receipts config.Receipts
 }
 
-func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, to config.Notify) (sessions, error) {
+func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, cfg config.Effective) (sessions, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {
 		return sessions{}, err
 	}
 	store, err := backlogs.Open(ctx, h, wt)
-	return sessions{h, driver, wt, name, store, to}, err
+	return sessions{h, driver, wt, name, store, cfg.Notify, cfg.Receipts}, err
 }
 
 func (s sessions) close() {
@@ -86,6 +87,9 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 		options.Accepted = git.Accepted
 		options.Take = func(ctx context.Context, commit string) (door.Verdict, error) { return git.Take(ctx, sb, commit) }
 	}
+	if s.receipts.Notes {
+		options.Receipts = func(ctx context.Context, all []backlog.Receipt) { commits.AddNotes(ctx, s.host, s.worktree, all) }
+	}
 	served, err := relay.Serve(ctx, relayer, sb, n.ID, door.NewDoor(options), s.host.Report)
 	if err != nil {
 		return nil, err
@@ -124,14 +128,14 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 // notifications, until stop is called.
 func ServeLeft(ctx context.Context, h host.Host, l host.Located, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
 	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
-	if err != nil { // without notifications
+	if err != nil { // without notifications and notes
 		h.Warn(err)
 	}
 	git, err := commits.OpenLeft(ctx, h, l)
 	if err != nil {
 		return nil, err
 	}
-	s, err := openSessions(ctx, h, l.Backend.Driver, wt, cfg.Notify)
+	s, err := openSessions(ctx, h, l.Backend.Driver, wt, cfg)
 	if err != nil {
 		return nil, err
 	}

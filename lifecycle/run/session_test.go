@@ -153,7 +153,7 @@ func dialing(t *testing.T) (sessions, *relaying, lifecycle.Sandbox) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: t.Output()}
 	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
 	d := &relaying{inside: inside{running: map[string]string{}}, peers: true, dialed: map[string]*yamux.Session{}}
-	s, err := openSessions(t.Context(), h, d, wt, config.Notify{})
+	s, err := openSessions(t.Context(), h, d, wt, config.Effective{})
 	assert.NilError(t, err)
 	t.Cleanup(s.close)
 	return s, d, lifecycle.Sandbox{Name: s.name, Scope: wt.Scope, Root: wt.Root, State: lifecycle.Running}
