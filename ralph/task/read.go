@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
@@ -83,7 +83,7 @@ func show(ctx context.Context, s *session, args []string) error {
 	}
 	refs := s.SetAside[task.Slug]
 	if s.Store == nil {
-		refs = leftover.Worktree(s.store.Top()).List(ctx)[task.Slug]
+		refs = attempt.Worktree(s.store.Top()).List(ctx)[task.Slug]
 	}
 	if asJSON {
 		shown := taskJSON(task)
