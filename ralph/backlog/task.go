@@ -35,6 +35,7 @@ type Task struct {
 	CreatedAt      string
 	UpdatedAt      string
 	DeletedAt      string
+	Receipt        *Receipt // the latest; of [Store.Show] only
 }
 
 // Blocker is a task that another one depends on.

@@ -5,6 +5,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -31,7 +32,7 @@ type Backlog interface {
 	Release(ctx context.Context, agentID, slug, reason string) error
 	// Forgive discounts a failed attempt that the task did not cause.
 	Forgive(ctx context.Context, slug string) error
-	// Reopen makes a finished task open again.
+	// Reopen makes a task open again that is finished or done.
 	Reopen(ctx context.Context, slug, reason string) error
 	// EndRun has the host take the commits of a run whose checks have passed. If it does, the finished tasks are done.
 	EndRun(ctx context.Context, r EndOfRun) (Verdict, error)
@@ -68,7 +69,17 @@ type EndOfRun struct {
 type Verdict struct {
 	Refused string `json:"refused,omitempty"` // why the user's repository does not get the commits; empty if it has them
 	Finish  string `json:"finish,omitempty"`  // why the loop has to stop; empty if it can go on
+	Tree    string `json:"-"`                 // of the commit, for receipts
 }
+
+// ErrEnvironment is wrapped if the host could not answer the end of a run for a reason that is not the run's: its disk
+// is full, its repository is locked, the engine is gone. The loop asks again later.
+var ErrEnvironment = errors.New("the host could not end the run")
+
+// environmentError is a failure of the host.
+type environmentError struct{ error }
+
+func (e *environmentError) Unwrap() []error { return []error{ErrEnvironment, e.error} }
 
 // Released is a task released from a dead agent.
 type Released struct {
@@ -85,7 +96,7 @@ type Agent struct {
 // Status counts the tasks of a backlog.
 type Status struct {
 	Open     int `json:"open"`   // not blocked
-	Active   int `json:"active"` // not blocked
+	Active   int `json:"active"` // or finished; not blocked
 	Done     int `json:"done"`
 	Blocked  int `json:"blocked"`  // after too many failures
 	Waiting  int `json:"waiting"`  // for tasks that are not done
@@ -95,7 +106,7 @@ type Status struct {
 // Task is the state of one task.
 type Task struct {
 	Title     string `json:"title"`
-	Status    string `json:"status"` // open, active, done, question, deleted; blocked after too many failures
+	Status    string `json:"status"` // open, active, finished, done, question, deleted; blocked after too many failures
 	Assignee  string `json:"assignee,omitempty"`
 	ClaimedBy string `json:"claimed_by,omitempty"` // the agent that has claimed it last; empty without one
 	Foreign   bool   `json:"foreign,omitempty"`    // the assignee is a registered agent, possibly of another loop
@@ -103,7 +114,7 @@ type Task struct {
 	Retries   int    `json:"retries,omitempty"`
 	Reason    string `json:"reason,omitempty"` // of the last failure
 	Result    string `json:"result,omitempty"` // the agent's JSON
-	Leased    bool   `json:"leased,omitempty"` // an active task's lease has not expired
+	Leased    bool   `json:"leased,omitempty"` // the lease of an active or finished task has not expired
 	// Content changes with the task's text, steps or dependencies.
 	Content string `json:"content"`
 	// Question is nil unless the task waits for an answer.

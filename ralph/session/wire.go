@@ -104,13 +104,14 @@ func kinds() map[string]error {
 		"not-found": backlog.ErrNotFound, "not-eligible": backlog.ErrNotEligible, "not-active": backlog.ErrNotActive, "not-done": backlog.ErrNotDone,
 		"not-assignee": backlog.ErrNotAssignee, "lost": backlog.ErrLost, "too-large": backlog.ErrTooLarge, "damaged": backlog.ErrDamaged,
 		"locked": backlog.ErrLocked, "not-exist": fs.ErrNotExist, "running": runlog.ErrRunning,
+		"environment": ErrEnvironment,
 	}
 }
 
 func failureOf(err error) failure {
 	f := failure{Error: err.Error(), Hints: hint.Of(err)}
 	for name, kind := range kinds() {
-		if errors.Is(err, kind) {
+		if errors.Is(err, kind) && f.Kind != "environment" { // which can wrap others
 			f.Kind = name
 		}
 	}

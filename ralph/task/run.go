@@ -38,6 +38,8 @@ type IO struct {
 	Access Access
 	// Agent is the agent that runs it, with AccessAgent, and Command that of its session.
 	Agent, Command string
+	// Loop says that the agent is that of a loop: what it reports as done is finished.
+	Loop bool
 	// Specs are the files below specs/, and SetAside the refs of changes that were set aside, by task. Without a Store, they
 	// are read from the worktree.
 	Specs    []string
