@@ -67,7 +67,7 @@ func (l *loop) take(ctx context.Context, r session.EndOfRun) (v session.Verdict,
 				l.setState(runlog.StateWorking, time.Time{}, "")
 			}
 			return v, noStop, nil
-		case errors.Is(err, session.ErrNoHost), errors.Is(err, session.ErrInterrupted):
+		case !errors.Is(err, session.ErrEnvironment):
 			return v, noStop, fmt.Errorf("ending the run: %w", err)
 		case most > 0 && waited+pause > most:
 			err = fmt.Errorf("the host cannot take the commits of the run, for longer than max_wait (%s): %w", rough(most), err)
