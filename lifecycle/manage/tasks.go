@@ -57,7 +57,7 @@ func (b *Backlog) Run(ctx context.Context, args []string) (code int, err error) 
 	case args[0] == "plan-sync":
 		io.Specs, err = b.specs()
 	case args[0] == "show":
-		io.SetAside, err = b.attempts(ctx)
+		io.Attempts, err = b.attempts(ctx)
 	}
 	if err != nil {
 		return 0, err

@@ -106,7 +106,7 @@ func (h *host) runTask(ctx context.Context, args []string, stdin []byte) (sessio
 			return session.TaskResponse{}, err
 		}
 	case "show":
-		r.SetAside = attempt.Worktree(worktree(ctx)).List(ctx)
+		r.Attempts = attempt.Worktree(worktree(ctx)).List(ctx)
 	}
 	return h.Task(ctx, r)
 }

@@ -81,18 +81,18 @@ func show(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	refs := s.SetAside[task.Slug]
+	refs := s.Attempts[task.Slug]
 	if s.Store == nil {
 		refs = attempt.Worktree(s.store.Top()).List(ctx)[task.Slug]
 	}
 	if asJSON {
 		shown := taskJSON(task)
-		shown.SetAside = refs
+		shown.Attempts = refs
 		return s.printJSON(shown)
 	}
 	s.printDetails(task, withDeps)
 	s.printBlock("Receipt:", receiptLines(task.Receipt))
-	s.printBlock("Set aside:", refs)
+	s.printBlock("Attempts:", refs)
 	return nil
 }
 
