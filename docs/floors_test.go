@@ -15,7 +15,7 @@ var floors = []string{
 	"hint lazyregexp",
 	"scopes wire",
 	"egress gitrepo",
-	"credential gitsync projectimage ralph/leftover ralph/sysinfo",
+	"credential gitsync projectimage ralph/attempt ralph/sysinfo",
 	"config ralph/backlog",
 	"ralph/task",
 	"ralph/session",

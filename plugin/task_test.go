@@ -132,18 +132,18 @@ func TestTaskCommandsNeedNoEngine(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Changes of a clone that were set aside are refs of the user's repository.
-func TestTaskShowListsChangesThatWereSetAside(t *testing.T) {
+// Attempts of a clone are refs of the user's repository.
+func TestTaskShowListsAttempts(t *testing.T) {
 	m := newMachine(t)
 	_, _, _ = m.ralph("", "task", "create", "a/b", "Title")
-	const fetched = "refs/ralph/ralph-acme-shop-main/ralph-leftover/a/b-1234567"
+	const fetched = "refs/ralph/ralph-acme-shop-main/attempts/a/b/1"
 	m.git("update-ref", fetched, "HEAD")
-	m.git("update-ref", "refs/ralph/ralph-acme-shop-other/ralph-leftover/a/b-1234567", "HEAD")
-	m.git("update-ref", "refs/heads/ralph-leftover/a/b-7654321", "HEAD")
+	m.git("update-ref", "refs/ralph/ralph-acme-shop-other/attempts/a/b/1", "HEAD")
+	m.git("update-ref", "refs/heads/ralph-attempts/a/b/2", "HEAD")
 	code, stdout, stderr := m.ralph("", "task", "show", "a/b", "--format", "json")
 	assert.Equal(t, code, 0, stderr)
 	assert.Check(t, is.Contains(stdout, fetched))
-	assert.Check(t, is.Contains(stdout, "refs/heads/ralph-leftover/a/b-7654321"))
+	assert.Check(t, is.Contains(stdout, "refs/heads/ralph-attempts/a/b/2"))
 	assert.Check(t, !strings.Contains(stdout, "other"), stdout)
 }
 

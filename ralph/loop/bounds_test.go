@@ -34,6 +34,8 @@ type fileBacklog struct {
 	held     []string // by the agent, after each run
 	notes    []string
 	forgiven []string
+	ended    []session.EndOfRun
+	answer   func(session.EndOfRun) (session.Verdict, error) // of EndRun; nil: everything is taken
 }
 
 func newFileBacklog(t *testing.T, slugs ...string) *fileBacklog {
@@ -48,8 +50,8 @@ func newFileBacklog(t *testing.T, slugs ...string) *fileBacklog {
 func (s *fileBacklog) sync() {
 	for slug, task := range s.tasks {
 		file := filepath.Join(s.dir, slug)
-		if _, err := os.Stat(file); err == nil && os.Remove(file) == nil {
-			task.Status, task.Assignee = statusDone, "3c9e"
+		if _, err := os.Stat(file); err == nil && os.Remove(file) == nil && task.Status != statusDone {
+			task.Status, task.Assignee = statusFinished, "3c9e"
 			s.tasks[slug] = task
 		}
 	}
@@ -64,7 +66,7 @@ func (s *fileBacklog) Status(context.Context) (session.Status, error) {
 		switch task.Status {
 		case statusOpen:
 			status.Open++
-		case statusActive:
+		case statusActive, statusFinished:
 			status.Active++
 		case statusDone:
 			status.Done++
@@ -100,6 +102,24 @@ func (s *fileBacklog) Reopen(_ context.Context, slug, reason string) error {
 	task.Status, task.Retries = statusOpen, task.Retries+1
 	s.tasks[slug] = task
 	return nil
+}
+
+// EndRun is as in the backlog of a sandbox: only then, finished tasks are done.
+func (s *fileBacklog) EndRun(_ context.Context, r session.EndOfRun) (v session.Verdict, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = append(s.ended, r)
+	if s.answer != nil {
+		v, err = s.answer(r)
+	}
+	if err == nil && v.Refused == "" {
+		for _, slug := range r.Tasks {
+			task := s.tasks[slug]
+			task.Status = statusDone
+			s.tasks[slug] = task
+		}
+	}
+	return v, err
 }
 
 func (s *fileBacklog) Park(_ context.Context, slug, question string, _ ...string) error {
@@ -307,7 +327,7 @@ type unreadableBacklog struct{ *fileBacklog }
 
 func (b unreadableBacklog) Tasks(ctx context.Context) (map[string]session.Task, error) {
 	all, err := b.fileBacklog.Tasks(ctx)
-	if all["a"].Status == statusDone {
+	if all["a"].Status == statusFinished {
 		return nil, errors.New("it is malformed")
 	}
 	return all, err
@@ -317,7 +337,7 @@ func TestChecksFailWithoutReadableBacklog(t *testing.T) {
 	for _, tc := range []struct {
 		checks []string
 		err    string
-	}{{[]string{"true"}, "running the checks: the finished tasks are unknown"}, {nil, ""}} {
+	}{{[]string{"true"}, "ending the run: the finished tasks are unknown"}, {nil, ""}} {
 		s := newFileBacklog(t, "a")
 		tr := newFileLoop(t, `touch $BACKLOG/a`, s)
 		tr.Checks, tr.MaxIterations, tr.Backlog = tc.checks, 1, unreadableBacklog{s}

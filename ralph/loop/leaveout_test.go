@@ -12,7 +12,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
@@ -62,8 +62,8 @@ func newGitLoop(t *testing.T, tasks []string, scripts ...string) *gitLoop {
 	g.git("commit", "-q", "--allow-empty", "-m", "start")
 	g.start = g.git("rev-parse", "HEAD")
 	g.Head = func(context.Context) string { return g.git("rev-parse", "HEAD") }
-	w := leftover.Worktree(g.Dir)
-	g.Uncommitted, g.SetAside, g.Leftovers = w.State, w.SetAside, w.List
+	w := attempt.Worktree(g.Dir)
+	g.Uncommitted, g.Attempts = w.State, w
 	g.LeaveOut = func(ctx context.Context) (func(context.Context) (amend.LeftOut, error), error) {
 		start, err := amend.Worktree(g.Dir).Begin(ctx)
 		return start.LeaveOut, err
@@ -104,7 +104,7 @@ func TestTaskWhoseCommitsLackFilesIsNotDone(t *testing.T) {
 			assert.Check(t, !strings.Contains(files, "app") && !strings.Contains(files, "a.bin"), files)
 			assert.Equal(t, second.Commit, g.git("rev-parse", "HEAD"))
 			if tc.left != "" {
-				assert.Equal(t, g.git("show", "--format=", "--name-only", g.Leftovers(t.Context())["a"][0]), tc.left)
+				assert.Equal(t, g.git("show", "--format=", "--name-only", g.Attempts.List(t.Context())["a"][0]), tc.left)
 			}
 			for _, note := range g.backlog.notes[1:] {
 				assert.Check(t, strings.HasPrefix(note, "rename b: "), note)
@@ -154,7 +154,7 @@ func (b *reasonBacklog) Tasks(ctx context.Context) (map[string]session.Task, err
 				task.Reason = reason
 			}
 		}
-		if slug == "b" && task.Status == statusDone {
+		if slug == "b" && task.Status != statusOpen {
 			result, _ := exec.CommandContext(ctx, "cat", b.dir+"/result").Output()
 			task.Result = string(result)
 		}

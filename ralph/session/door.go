@@ -186,7 +186,7 @@ func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
 	code := task.Run(ctx, r.Args, task.IO{
 		Stdin: bytes.NewReader(r.Stdin), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
 		Store: d.options.Store, Access: task.AccessAgent, Agent: agent, Loop: loop, Command: d.options.Command,
-		Specs: r.Specs, SetAside: r.SetAside, Former: d.options.Former,
+		Specs: r.Specs, Attempts: r.Attempts, Former: d.options.Former,
 	})
 	return TaskResponse{Stdout: stdout.text, Stderr: bytes.ReplaceAll(stderr.text, []byte(d.options.Store.Path()), []byte(unnamed)), Code: code}
 }

@@ -31,7 +31,7 @@ type TaskRequest struct {
 	Agent    string              `json:"agent,omitempty"`
 	Stdin    []byte              `json:"stdin,omitempty"`
 	Specs    []string            `json:"specs,omitempty"`
-	SetAside map[string][]string `json:"set_aside,omitempty"`
+	Attempts map[string][]string `json:"attempts,omitempty"`
 }
 
 // TaskResponse is its result.

@@ -140,13 +140,13 @@ func TestStoreFromElsewhere(t *testing.T) {
 	run := func(io IO, args ...string) outcome {
 		var stdout, stderr bytes.Buffer
 		with := streams(&stdout, &stderr)
-		with.Store, with.Specs, with.SetAside, with.Stdin = s, io.Specs, io.SetAside, strings.NewReader(`{"id":"p","t":"P","spec":"specs/a.md"}`)
+		with.Store, with.Specs, with.Attempts, with.Stdin = s, io.Specs, io.Attempts, strings.NewReader(`{"id":"p","t":"P","spec":"specs/a.md"}`)
 		code := Run(t.Context(), args, with)
 		return outcome{stdout.String(), stderr.String(), code}
 	}
 	assert.Equal(t, run(IO{}, "_get-scope"), outcome{stdout: "repo:acme/shop\nbranch:main\n"})
-	out := run(IO{SetAside: map[string][]string{"mine": {"refs/a\x1b[2J"}, "other": {"refs/b"}}}, "show", "mine")
-	assert.Assert(t, strings.HasSuffix(out.stdout, "\nSet aside:\n  refs/a\n"), out.stdout)
+	out := run(IO{Attempts: map[string][]string{"mine": {"refs/a\x1b[2J"}, "other": {"refs/b"}}}, "show", "mine")
+	assert.Assert(t, strings.HasSuffix(out.stdout, "\nAttempts:\n  refs/a\n"), out.stdout)
 	assert.Equal(t, run(IO{Specs: []string{"a.md"}}, "plan-sync").code, exitOK)
 	task, err := s.Show(t.Context(), "p")
 	assert.NilError(t, err)

@@ -40,10 +40,10 @@ type IO struct {
 	Agent, Command string
 	// Loop says that the agent is that of a loop: what it reports as done is finished.
 	Loop bool
-	// Specs are the files below specs/, and SetAside the refs of changes that were set aside, by task. Without a Store, they
+	// Specs are the files below specs/, and Attempts the refs of what runs have left, by task. Without a Store, they
 	// are read from the worktree.
 	Specs    []string
-	SetAside map[string][]string
+	Attempts map[string][]string
 	// Former are backlogs whose tasks can be adopted; nil for those in the same database.
 	Former Former
 }

@@ -35,8 +35,8 @@ type Task struct {
 	FailReason     string          `json:"fail_reason,omitempty"`
 	Result         json.RawMessage `json:"result,omitempty"`
 	Questions      []Question      `json:"questions,omitempty"` // oldest first
-	// SetAside are refs of what runs of the task did not commit, newest first.
-	SetAside []string `json:"set_aside,omitempty"`
+	// Attempts are refs of what runs of the task have left that is not on the branch, newest first.
+	Attempts []string `json:"attempts,omitempty"`
 	// Receipt is the latest one; of show only.
 	Receipt   *Receipt  `json:"receipt,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`

@@ -1,4 +1,4 @@
-package leftover
+package attempt
 
 import (
 	"os"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
 // repo is a repository with a commit of the files a, b and dir/c; sh runs scripts in it.
@@ -93,7 +95,7 @@ func TestSetAside(t *testing.T) {
 			before, err := w.State(t.Context())
 			assert.NilError(t, err)
 			sh(tc.run)
-			saved, err := w.SetAside(t.Context(), "auth/02", before)
+			saved, err := w.SetAside(t.Context(), attemptref.ID{Task: "auth/02", N: 2}, before)
 			assert.NilError(t, err)
 			assert.Equal(t, saved.Files, tc.files)
 			if tc.files == 0 {
@@ -105,7 +107,7 @@ func TestSetAside(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Equal(t, strings.Join(left.Files, " "), strings.Join(append(before.Files, repositories(left.Files)...), " "))
 			assert.DeepEqual(t, w.List(t.Context()), map[string][]string{"auth/02": {saved.Ref}})
-			assert.Equal(t, sh("ls .git | grep ralph-leftover || :"), "")
+			assert.Equal(t, sh("ls .git | grep ralph- || :"), "")
 		})
 	}
 }
@@ -124,7 +126,7 @@ func TestFilteredFilesAreNotSetAside(t *testing.T) {
 	w, sh := repo(t)
 	sh(`git config filter.x.clean 'tr a-z A-Z'; git config filter.x.smudge 'tr A-Z a-z'; printf 's* filter=x\nb filter=y\n' >.gitattributes; echo one >s; git add .; git commit -qm s`)
 	sh("echo two >s; echo three >s2; echo 2 >a; echo 2 >b") // no filter y is configured
-	saved, err := w.SetAside(t.Context(), "t", State{})
+	saved, err := w.SetAside(t.Context(), attemptref.ID{Task: "t"}, State{})
 	assert.NilError(t, err)
 	assert.Equal(t, saved.Files, 2)
 	sh(`test "$(cat s s2 a b)" = "$(printf 'two\nthree\n1\n1')"; test "$(git show ` + saved.Ref + `:s)" = ONE`)
@@ -134,7 +136,7 @@ func TestFilteredFilesAreNotSetAside(t *testing.T) {
 func TestSetAsideIsApplied(t *testing.T) {
 	w, sh := repo(t)
 	sh("echo 2 >a; echo n >x; rm b")
-	saved, err := w.SetAside(t.Context(), "t", State{})
+	saved, err := w.SetAside(t.Context(), attemptref.ID{Task: "t"}, State{})
 	assert.NilError(t, err)
 	sh("echo 2 >dir/c; git commit -qam other; git cherry-pick --no-commit " + saved.Ref)
 	sh(`test "$(cat a x dir/c)" = "$(printf '2\nn\n2')"; test ! -e b`)
@@ -147,7 +149,7 @@ func TestSetAsideWithoutCommits(t *testing.T) {
 	before, err := w.State(t.Context())
 	assert.NilError(t, err)
 	sh("echo 1 >x; git add x")
-	saved, err := w.SetAside(t.Context(), "t", before)
+	saved, err := w.SetAside(t.Context(), attemptref.ID{Task: "t"}, before)
 	assert.NilError(t, err)
 	sh(`test ! -e x; test -e mine; test "$(git status --porcelain)" = "?? mine"; git show ` + saved.Ref + ":x")
 }
@@ -157,7 +159,7 @@ func TestSetAsideFailsWithoutLoss(t *testing.T) {
 	w, sh := repo(t)
 	sh("rm a; mkdir a; echo u >a/mine")
 	sh("echo 2 >a/x; echo 2 >b")
-	_, err := w.SetAside(t.Context(), "t", State{Files: []string{"a/mine"}})
+	_, err := w.SetAside(t.Context(), attemptref.ID{Task: "t"}, State{Files: []string{"a/mine"}})
 	assert.ErrorContains(t, err, "setting uncommitted changes aside: git read-tree: ")
 	sh(`test "$(cat a/mine a/x b)" = "$(printf 'u\n2\n2')"`)
 }

@@ -1,6 +1,6 @@
-// Package leftover keeps what a run left uncommitted apart from the next run: in a commit
-// under a ref of the run's task, and no longer in the worktree.
-package leftover
+// Package attempt keeps what a run has left apart from the next run: under a ref of the run's task, and no longer in the
+// worktree. Uncommitted changes are a commit on top of those of the run.
+package attempt
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/filters"
-	"github.com/docker-ralph/docker-ralph/wire/leftoverref"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
 // gitTimeout bounds one git command: an agent can make it hang.
@@ -77,12 +77,12 @@ type Saved struct {
 	Files int
 }
 
-// SetAside commits the uncommitted changes to a ref of the task, undoes them in the worktree, and
+// SetAside commits the uncommitted changes to a ref that the host does not fetch yet, undoes them in the worktree, and
 // ends the operations in progress. What was there before is not touched, nor are files that change
 // meanwhile: they may be the user's. Files of a filter such as git-crypt's stay, too: without
 // the filter, their content is not what the repository has. After an error the worktree has all
 // changes.
-func (w Worktree) SetAside(ctx context.Context, task string, before State) (Saved, error) {
+func (w Worktree) SetAside(ctx context.Context, id attemptref.ID, before State) (Saved, error) {
 	changes, err := w.changes(ctx)
 	if err != nil {
 		return Saved{}, err
@@ -96,7 +96,7 @@ func (w Worktree) SetAside(ctx context.Context, task string, before State) (Save
 	}
 	saved := Saved{Files: len(changes)}
 	if len(changes) > 0 {
-		if saved.Ref, err = w.move(ctx, task, changes); err != nil {
+		if saved.Ref, err = w.move(ctx, id, changes); err != nil {
 			return Saved{}, fmt.Errorf("setting uncommitted changes aside: %w", err)
 		}
 	}
@@ -171,7 +171,7 @@ func (w Worktree) quit(ctx context.Context, keep []string) error {
 
 // move commits the changes to a ref, and checks out what the branch has instead. The index that
 // it uses for that is not git's own: the user's may have staged changes.
-func (w Worktree) move(ctx context.Context, task string, changes map[string]bool) (ref string, err error) {
+func (w Worktree) move(ctx context.Context, id attemptref.ID, changes map[string]bool) (ref string, err error) {
 	temp, remove, err := filters.TempIndex(ctx, w.program()) // not in /tmp, which may be full
 	if err != nil {
 		return "", err
@@ -186,7 +186,7 @@ func (w Worktree) move(ctx context.Context, task string, changes map[string]bool
 	if err != nil {
 		return "", err
 	}
-	if ref, err = w.commit(ctx, task, tree, head); err != nil {
+	if ref, err = w.commit(ctx, id, tree, head); err != nil {
 		return "", err
 	}
 	// A file that has changed since is not overwritten: then this fails. The ref stays, in
@@ -229,9 +229,9 @@ func (w Worktree) base(ctx context.Context) (tree, head string, err error) {
 	return head, head, err
 }
 
-// commit commits a tree to a new ref of the task.
-func (w Worktree) commit(ctx context.Context, task, tree, head string) (ref string, err error) {
-	args := []string{"commit-tree", "--no-gpg-sign", "-m", "Uncommitted changes of task " + task, tree}
+// commit commits a tree to a new ref of the attempt.
+func (w Worktree) commit(ctx context.Context, id attemptref.ID, tree, head string) (ref string, err error) {
+	args := []string{"commit-tree", "--no-gpg-sign", "-m", "Uncommitted changes of task " + id.Task, tree}
 	if head != "" {
 		args = append(args, "-p", head)
 	}
@@ -239,9 +239,7 @@ func (w Worktree) commit(ctx context.Context, task, tree, head string) (ref stri
 	if err != nil {
 		return "", err
 	}
-	ref = leftoverref.Name(task, commit)
-	_, err = w.git(ctx, nil, "", "update-ref", ref, commit)
-	return ref, err
+	return w.create(ctx, attemptref.Unfetched, id, commit)
 }
 
 // unstage resets paths in git's own index.
@@ -253,21 +251,6 @@ func (w Worktree) unstage(ctx context.Context, base, head string, changes map[st
 	}
 	_, err := w.git(ctx, nil, paths, "--literal-pathspecs", "reset", "-q", base, "--pathspec-from-file=-", "--pathspec-file-nul")
 	return err
-}
-
-// List returns the refs of tasks, the newest first. An unreadable repository has none.
-func (w Worktree) List(ctx context.Context) map[string][]string {
-	out, err := w.git(ctx, nil, "", "for-each-ref", "--sort=-committerdate", "--format=%(refname)", leftoverref.Prefix)
-	if err != nil {
-		return nil
-	}
-	refs := map[string][]string{}
-	for ref := range strings.FieldsSeq(out) {
-		if task, ok := leftoverref.Task(ref); ok {
-			refs[task] = append(refs[task], ref)
-		}
-	}
-	return refs
 }
 
 func (w Worktree) program() gitrepo.Git {
