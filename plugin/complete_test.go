@@ -53,7 +53,7 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 		{[]string{"show", "a", "--with-deps"}, "", []string{"--format"}},
 		{[]string{"show", "a", "--format"}, "", []string{"table", "json"}},
 		{[]string{"list"}, "", []string{"--status", "--assignee", "--format", "--all", "--markdown"}},
-		{[]string{"list", "--status"}, "", []string{"open", "waiting", "active", "question", "blocked", "done", "deleted"}},
+		{[]string{"list", "--status"}, "", []string{"open", "waiting", "active", "finished", "question", "blocked", "done", "deleted"}},
 		{[]string{"list", "--assignee"}, "", nil},
 		{[]string{"fail", "a", "--reason"}, "", nil},
 		{[]string{"block", "a"}, "", []string{"--by", "--attempt"}},

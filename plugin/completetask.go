@@ -32,28 +32,27 @@ func taskCommands() []string {
 }
 
 func taskUsageOf(command string) taskUsage {
-	stored := []string{"open", "active", "done", "deleted"}
-	undone, active := []string{"open", "waiting", "active", "blocked", "question"}, []string{"active"}
+	undone, active := []string{"open", "waiting", "active", "finished", "blocked", "question"}, []string{"active"}
 	return map[string]taskUsage{
 		"peek":      {flags: []string{"-n"}},
 		"claim":     {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},
 		"renew":     {task: true, only: active, flags: []string{"--lease", "--agent", "--attempt"}},
 		"done":      {task: true, only: active, flags: []string{"--result", "--attempt"}},
-		"fail":      {task: true, only: active, flags: []string{"--reason", "--attempt"}},
+		"fail":      {task: true, only: []string{"active", "finished"}, flags: []string{"--reason", "--attempt"}},
 		"ask":       {task: true, only: active, flags: []string{"--option", "--default", "--default-after", "--agent", "--attempt"}},
 		"questions": {flags: []string{"--format"}},
 		"answer":    {task: true, only: []string{"question"}},
 		"list": {
 			flags: []string{"--status", "--assignee", "--format"}, switches: []string{"--all", "--markdown"},
-			statuses: []string{"open", "waiting", "active", "question", "blocked", "done", "deleted"},
+			statuses: []string{"open", "waiting", "active", "finished", "question", "blocked", "done", "deleted"},
 		},
 		"show":   {task: true, flags: []string{"--format"}, switches: []string{"--with-deps"}},
 		"create": {flags: []string{"--priority", "--category", "--description", "--steps", "--spec", "--ref", "--deps"}},
 		"update": {task: true, only: undone, flags: []string{
 			"--title", "--priority", "--category", "--description", "--steps", "--spec", "--ref", "--status",
 		}},
-		"reopen":  {task: true, only: []string{"done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
-		"delete":  {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}, statuses: stored[:3]},
+		"reopen":  {task: true, only: []string{"finished", "done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
+		"delete":  {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}, statuses: []string{"open", "active", "finished", "done"}},
 		"deps":    {task: true},
 		"block":   {task: true, only: undone, flags: []string{"--by", "--attempt"}},
 		"unblock": {task: true, only: undone, flags: []string{"--by"}},

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
@@ -27,44 +25,52 @@ CREATE TABLE IF NOT EXISTS receipts (
 // Accept makes tasks done that an agent has finished, and stores their receipts, by slug. It returns them with task,
 // attempt and time. A task that is not finished any more is skipped.
 func (s *Store) Accept(ctx context.Context, agent string, receipts map[string]Receipt) (accepted []Receipt, err error) {
-	err = s.write(ctx, func(tx *sql.Tx) error {
-		accepted = nil
-		for _, slug := range slices.Sorted(maps.Keys(receipts)) {
-			r := receipts[slug]
-			done, err := s.accept(ctx, tx, agent, slug, &r)
-			if err != nil {
-				return err
-			}
-			if done {
-				accepted = append(accepted, r)
-			}
-		}
-		return nil
+	err = s.write(ctx, func(tx *sql.Tx) (err error) {
+		accepted, err = s.accept(ctx, tx, agent, receipts)
+		return err
 	})
 	return accepted, err
 }
 
-func (s *Store) accept(ctx context.Context, tx *sql.Tx, agent, slug string, r *Receipt) (done bool, err error) {
-	var id string
-	err = tx.QueryRowContext(ctx, `
-		UPDATE tasks AS t SET status = 'done', updated_at = datetime('now')
-		WHERE `+inScope+` AND t.slug = ?3 AND t.status = 'finished' AND t.assignee = ?4
-		RETURNING id, COALESCE(CAST(attempt AS INTEGER), 0)`, s.args(slug, agent)...).Scan(&id, &r.Attempt)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
+func (s *Store) accept(ctx context.Context, tx *sql.Tx, agent string, receipts map[string]Receipt) (accepted []Receipt, err error) {
+	at, err := now(ctx, tx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	r.Task = slug
-	if r.Time, err = now(ctx, tx); err != nil {
-		return false, err
+	finished, err := s.selectTasks(ctx, tx, "t.status = 'finished' AND t.assignee = ?3", agent)
+	if err != nil {
+		return nil, err
 	}
+	for _, t := range finished {
+		r, ok := receipts[t.Slug]
+		if !ok {
+			continue
+		}
+		r.Task, r.Attempt, r.Time = t.Slug, t.Attempt, at
+		if err := s.acceptTask(ctx, tx, r); err != nil {
+			return nil, err
+		}
+		accepted = append(accepted, r)
+	}
+	return accepted, nil
+}
+
+func (s *Store) acceptTask(ctx context.Context, tx *sql.Tx, r Receipt) error {
 	stored, err := json.Marshal(r)
-	if err != nil {
-		return false, fmt.Errorf("encoding the receipt of task '%s': %w", slug, err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("encoding the receipt of task '%s': %w", r.Task, err)
+	case len(stored) > maxText:
+		return faultf(ErrTooLarge, "the receipt of task '%s' is larger than %d bytes", r.Task, maxText)
 	}
-	return true, addReceipts(ctx, tx, receiptRow{id, r.Attempt, string(stored)})
+	id, _, err := s.find(ctx, tx, r.Task)
+	if err != nil {
+		return err
+	}
+	if _, err = tx.ExecContext(ctx, "UPDATE tasks SET status = 'done', updated_at = datetime('now') WHERE id = ?", id); err != nil {
+		return err
+	}
+	return addReceipts(ctx, tx, receiptRow{id, r.Attempt, string(stored)})
 }
 
 // receiptRow is a stored receipt.
@@ -108,6 +114,21 @@ func (s *Store) receipt(ctx context.Context, tx *sql.Tx, slug string) (*Receipt,
 		return nil, s.damaged(fmt.Errorf("receipt of task '%s': %w", slug, err))
 	}
 	return r, nil
+}
+
+// receipts returns the receipts of the scope.
+func (s *Store) receipts(ctx context.Context, tx *sql.Tx) (all []receiptRow, err error) {
+	if has, err := hasReceipts(ctx, tx); !has {
+		return nil, err
+	}
+	err = each(ctx, tx, "SELECT r.task_id, r.attempt, r.receipt FROM tasks t JOIN receipts r ON r.task_id = t.id WHERE "+inScope, s.args(),
+		func(rows *sql.Rows) error {
+			var r receiptRow
+			err := rows.Scan(&r.task, &r.attempt, &r.receipt)
+			all = append(all, r)
+			return err
+		})
+	return all, err
 }
 
 func hasReceipts(ctx context.Context, tx *sql.Tx) (has bool, err error) {

@@ -13,7 +13,7 @@ type SyncSummary struct {
 	Inserted int // new tasks
 	Updated  int // tasks changed or undeleted
 	Deleted  int // tasks removed from their specification
-	Skipped  int // tasks that are done
+	Skipped  int // tasks that are finished or done
 	Unknown  []UnknownDep
 	NotDone  []string // tasks that the plan has as done, and that stay as they are
 }
@@ -30,7 +30,7 @@ func (u UnknownDep) String() string {
 }
 
 // Sync makes the backlog match a plan of JSON objects, one per line. Tasks that
-// are done are not changed; active ones stay with their agents. Tasks that are
+// are finished or done are not changed; active ones stay with their agents. Tasks that are
 // missing from the plan are deleted if the plan has others of their
 // specification. A cycle of dependencies is an error. specs are the paths of the
 // specifications, see [SpecFiles].
@@ -74,6 +74,9 @@ type syncRow struct {
 	id, status string
 	now        NewTask // without dependencies
 }
+
+// ended reports whether the work on the task is over.
+func (r syncRow) ended() bool { return r.status == StatusFinished || r.status == StatusDone }
 
 func (r *syncRun) all(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
@@ -130,7 +133,7 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 		}
 		r.rows[task.Slug] = syncRow{id: id, status: StatusOpen}
 		return err
-	case row.status == StatusDone:
+	case row.ended():
 		r.summary.Skipped++
 		return nil
 	case row.status == StatusDeleted:
@@ -167,7 +170,7 @@ func sameFields(a, b NewTask) bool {
 
 func (r *syncRun) replaceDeps(ctx context.Context, task NewTask) error {
 	row := r.rows[task.Slug]
-	if row.status == StatusDone {
+	if row.ended() {
 		return nil
 	}
 	if _, err := r.tx.ExecContext(ctx, "DELETE FROM task_deps WHERE task_id = ?", row.id); err != nil {
@@ -195,7 +198,7 @@ func (r *syncRun) deleteOrphans(ctx context.Context) error {
 		planned[task.Slug] = true
 	}
 	for slug, row := range r.rows {
-		if planned[slug] || !specs[row.now.SpecRef] || row.status == StatusDone || row.status == StatusDeleted {
+		if planned[slug] || !specs[row.now.SpecRef] || row.ended() || row.status == StatusDeleted {
 			continue
 		}
 		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?", row.id); err != nil {

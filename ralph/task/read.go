@@ -91,6 +91,7 @@ func show(ctx context.Context, s *session, args []string) error {
 		return s.printJSON(shown)
 	}
 	s.printDetails(task, withDeps)
+	s.printBlock("Receipt:", receiptLines(task.Receipt))
 	s.printBlock("Set aside:", refs)
 	return nil
 }
