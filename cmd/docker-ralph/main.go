@@ -51,7 +51,7 @@ func run() int {
 	if interrupts.Explain(err) {
 		return plugin.ExitCode
 	}
-	return exitCode(plugin.DiskError(lifecycle.ExplainUnreachable(plugin.FlagError(err))), dockerCLI.Err())
+	return exitCode(plugin.DiskError(lifecycle.ExplainUnreachable(plugin.UsageError(err))), dockerCLI.Err())
 }
 
 // exitCode prints an error and returns its exit code. A command in the sandbox has
