@@ -92,15 +92,3 @@ func TestCompletionOffersTheFlagsOfTaskCommands(t *testing.T) {
 	}
 	assert.Assert(t, checked > 40, "only %d flags", checked)
 }
-
-func TestCompletionOffersTheFlagsOfLoops(t *testing.T) {
-	complete := completeForwarded("build")
-	offered, _ := complete(nil, []string{"-n", "3", "--danger"}, "")
-	all := strings.Join(offered, "\n")
-	for _, flag := range []string{"--max-iterations\t", "--max-cost-usd\t", "--max-wait\t", "--resume\t", "--format\t", "--stall\t"} {
-		assert.Check(t, is.Contains(all, flag))
-	}
-	assert.Check(t, !strings.Contains(all, "--danger"))
-	offered, _ = complete(nil, []string{"--max-wait"}, "")
-	assert.Equal(t, len(offered), 0)
-}

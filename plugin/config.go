@@ -53,9 +53,10 @@ It is validated before it is saved.`,
 			return approval.EditConfig(cmd.Context(), h)
 		},
 	}, &cobra.Command{
-		Use:   "init",
-		Short: "Create a commented ralph.toml",
-		Args:  cli.NoArgs,
+		Use:        "init",
+		SuggestFor: []string{"init"},
+		Short:      "Create a commented ralph.toml",
+		Args:       cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h, err := d.host(cmd, cmd.Name())
 			if err != nil {

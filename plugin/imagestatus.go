@@ -21,8 +21,9 @@ func newImageStatusCommand(d dispatcher) *cobra.Command {
 	var format, agent string
 	var noTrunc bool
 	cmd := &cobra.Command{
-		Use:   "status [OPTIONS]",
-		Short: "List sandbox images",
+		Use:     "status [OPTIONS]",
+		Aliases: []string{"ls"},
+		Short:   "List sandbox images",
 		Long: `List the images built by docker ralph, their bases, and the sandboxes that use them.
 A star marks the image of this project's next sandbox.`,
 		Args:              cli.NoArgs,

@@ -22,9 +22,10 @@ func newListCommand(d dispatcher) *cobra.Command {
 	var show showOptions
 	var loops bool
 	cmd := &cobra.Command{
-		Use:     "ls [OPTIONS]",
-		Aliases: []string{"list"},
-		Short:   "List sandboxes",
+		Use:        "ls [OPTIONS]",
+		Aliases:    []string{"list"},
+		SuggestFor: []string{"ps"},
+		Short:      "List sandboxes",
 		Long: `List the sandboxes of this repository, with the loop running in each or how the
 last one ended. The sandbox of this worktree and branch is marked. With --loops, list
 the loops that have logs instead, for "logs --loop".`,

@@ -13,8 +13,9 @@ import (
 func newSelfTestCommand(d dispatcher) *cobra.Command {
 	var driver, format string
 	cmd := &cobra.Command{
-		Use:   "selftest [OPTIONS]",
-		Short: "Check that sandboxes work on this machine",
+		Use:        "selftest [OPTIONS]",
+		SuggestFor: []string{"doctor"},
+		Short:      "Check that sandboxes work on this machine",
 		Long: `Check everything that a loop needs: the engine and BuildKit, the driver, the images,
 a sandbox, ralph in it, a commit, and the cleanup. The sandbox and its repository
 are temporary; the images are kept.

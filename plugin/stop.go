@@ -9,8 +9,9 @@ import (
 func newStopCommand(d dispatcher) *cobra.Command {
 	var opts manage.StopOptions
 	cmd := &cobra.Command{
-		Use:   "stop [OPTIONS] [SANDBOX...]",
-		Short: "Stop the loop after its current run",
+		Use:        "stop [OPTIONS] [SANDBOX...]",
+		SuggestFor: []string{"kill"},
+		Short:      "Stop the loop after its current run",
 		Long: `Ask the loop of this worktree and branch, or of the named sandboxes, to end after its
 current run, wait for it, and stop the sandbox. With --now, kill everything in the
 sandbox. Commits that only the sandbox has are fetched first.

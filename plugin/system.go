@@ -66,8 +66,9 @@ sandbox. Sizes of microVMs are unknown.`,
 func newSystemPruneCommand(d dispatcher) *cobra.Command {
 	var opts disk.PruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune [OPTIONS]",
-		Short: "Remove unused data",
+		Use:        "prune [OPTIONS]",
+		SuggestFor: []string{"prune"},
+		Short:      "Remove unused data",
 		Long: `Remove the sandboxes, volumes and state, including the backlogs, of worktrees and
 repositories that no longer exist, and outdated programs and images. Print the removed
 items. Commits that only a sandbox has are fetched first. A sandbox is kept if that

@@ -19,13 +19,13 @@ func newTaskCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                name + " [ARG...]",
 		Short:              "Manage the backlog",
-		Long:               help.OnHost(name),
+		Long:               help.OnHost(help.Text(name)),
 		DisableFlagParsing: true,
 		ValidArgsFunction:  d.completeTask,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && (args[0] == "-h" || args[0] == "--help"):
-				_, err := fmt.Fprint(d.cli.Out(), help.OnHost(name))
+				_, err := fmt.Fprint(d.cli.Out(), help.OnHost(help.Text(name)))
 				return err
 			case d.options.detach:
 				return d.detach(cmd.Context(), name)
@@ -36,7 +36,7 @@ func newTaskCommand(d dispatcher) *cobra.Command {
 		},
 	}
 	cmd.SetHelpFunc(func(*cobra.Command, []string) {
-		_, _ = fmt.Fprint(d.cli.Out(), help.OnHost(name))
+		_, _ = fmt.Fprint(d.cli.Out(), help.OnHost(help.Text(name)))
 	})
 	return cmd
 }

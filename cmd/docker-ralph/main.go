@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/plugin"
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -50,7 +51,7 @@ func run() int {
 	if interrupts.Explain(err) {
 		return plugin.ExitCode
 	}
-	return exitCode(plugin.DiskError(plugin.FlagError(err)), dockerCLI.Err())
+	return exitCode(plugin.DiskError(lifecycle.ExplainUnreachable(plugin.UsageError(err))), dockerCLI.Err())
 }
 
 // exitCode prints an error and returns its exit code. A command in the sandbox has

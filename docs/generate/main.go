@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/plugin"
-	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 const reference = "docs/reference"
@@ -55,8 +54,11 @@ func generate(target string) error {
 	root := &cobra.Command{Use: "docker [OPTIONS] COMMAND", DisableAutoGenTag: true}
 	ralph := plugin.NewRootCommand(dockerCLI, nil, "")
 	for _, cmd := range ralph.Commands() {
-		if text := help.OnHost(cmd.Name()); text != "" {
-			cmd.Long = "```text\n" + text + "```"
+		if cmd.Name() == "task" {
+			cmd.Long = "```text\n" + cmd.Long + "```"
+		}
+		if text := cmd.Annotations[plugin.ExitCodes]; text != "" {
+			cmd.Long += "\n\n```text\n" + text + "\n```"
 		}
 	}
 	root.AddCommand(ralph)

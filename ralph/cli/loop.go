@@ -17,6 +17,7 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
 	"github.com/docker-ralph/docker-ralph/ralph/attempt"
@@ -26,7 +27,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
-	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 	"github.com/docker-ralph/docker-ralph/wire/usage"
@@ -51,7 +51,7 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		o.fail(err)
 		return exitFailure
 	case flags.help:
-		_, _ = fmt.Fprint(o.Stdout, help.Text(string(mode)))
+		_, _ = fmt.Fprint(o.Stdout, runflags.Of(string(mode)).Help())
 		return exitOK
 	}
 	j, err := newJob(ctx, mode, flags)

@@ -11,8 +11,7 @@ import (
 //go:embed *.txt
 var texts embed.FS
 
-// Text returns the help of "ralph", "docker", "plan", "build", "run", "shell", "task" or
-// "install-layout", ending with a newline; for any other name it returns the empty string.
+// Text returns the help of "ralph", "docker", "task" or "install-layout", ending with a newline; for any other name it returns the empty string.
 func Text(command string) string {
 	b, err := texts.ReadFile(command + ".txt")
 	if err != nil {
@@ -23,7 +22,5 @@ func Text(command string) string {
 
 var ralphCommand = lazyregexp.New(`(docker )?\bralph (plan|build|run|shell|task)\b`)
 
-// OnHost returns the help of a command as "docker ralph" prints it.
-func OnHost(command string) string {
-	return ralphCommand().ReplaceAllString(Text(command), "docker ralph $2")
-}
+// OnHost returns a help text as "docker ralph" prints it.
+func OnHost(text string) string { return ralphCommand().ReplaceAllString(text, "docker ralph $2") }
