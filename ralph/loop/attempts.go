@@ -97,7 +97,7 @@ func (l *loop) reset(ctx context.Context, it *iteration) error {
 	if it.aside.Files > 0 {
 		kept += " and " + count(it.aside.Files, "change")
 	}
-	l.printf("Kept %s that were not accepted: %s\n", kept, it.attempt)
+	l.printf("Not accepted: %s, now at %s\n", kept, it.attempt)
 	l.printf("Reset the branch to %s\n", cmp.Or(short(l.accepted), "no commit"))
 	for _, note := range notes {
 		l.warnf("%s", note)

@@ -51,7 +51,11 @@ func (s *fileBacklog) sync() {
 	for slug, task := range s.tasks {
 		file := filepath.Join(s.dir, slug)
 		if _, err := os.Stat(file); err == nil && os.Remove(file) == nil && task.Status != statusDone {
-			task.Status, task.Assignee = statusFinished, "3c9e"
+			task.Status, task.Assignee, task.ClaimedBy, task.Attempt = statusFinished, "3c9e", "3c9e", task.Attempt+1
+			s.tasks[slug] = task
+		}
+		if _, err := os.Stat(file + ".ask"); err == nil && os.Remove(file+".ask") == nil {
+			task.Status, task.Question = statusQuestion, &session.Question{Text: "Which?"}
 			s.tasks[slug] = task
 		}
 	}
@@ -72,6 +76,8 @@ func (s *fileBacklog) Status(context.Context) (session.Status, error) {
 			status.Done++
 		case statusQuestion:
 			status.Question++
+		case statusBlocked:
+			status.Blocked++
 		}
 	}
 	return status, nil
@@ -99,7 +105,9 @@ func (s *fileBacklog) Forgive(_ context.Context, slug string) error {
 func (s *fileBacklog) Reopen(_ context.Context, slug, reason string) error {
 	s.note("reopen %s: %s", slug, reason)
 	task := s.tasks[slug]
-	task.Status, task.Retries = statusOpen, task.Retries+1
+	if task.Status, task.Retries, task.Reason = statusOpen, task.Retries+1, reason; task.Retries == 3 {
+		task.Status = statusBlocked
+	}
 	s.tasks[slug] = task
 	return nil
 }
