@@ -54,24 +54,22 @@ func (l *loop) settle(ctx context.Context, it *iteration) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	reset := l.mayReset(it.head)
-	ref, err := it.aside.Ref, error(nil)
-	if reset && ref == "" {
-		if ref, err = l.Attempts.Keep(ctx, it.id); err != nil {
-			it.noGit = err
+	if it.attempt = it.aside.Ref; reset && it.attempt == "" {
+		if it.attempt, it.noGit = l.Attempts.Keep(ctx, it.id); it.noGit != nil {
 			return
 		}
 	}
-	if ref != "" && it.verdict.Refused == "" {
-		if ref, err = l.Attempts.Publish(ctx, it.id, ref); err != nil {
+	if it.attempt != "" && it.verdict.Refused == "" {
+		var err error
+		if it.attempt, err = l.Attempts.Publish(ctx, it.id, it.attempt); err != nil {
 			l.warnf("%s; it stays in the sandbox", err)
 		}
 	}
-	it.attempt = ref
 	switch {
 	case reset:
 		it.noGit = l.reset(ctx, it)
 	case it.aside.Files > 0:
-		l.printf("Set aside %s that the run did not commit: %s\n", count(it.aside.Files, "change"), ref)
+		l.printf("Set aside %s that the run did not commit: %s\n", count(it.aside.Files, "change"), it.attempt)
 	}
 }
 

@@ -38,7 +38,9 @@ func TestCommitsOfAKilledLoop(t *testing.T) {
 		{
 			name: "git fails", stop: NoGit,
 			set: func(g *gitLoop) {
-				g.Reset = func(context.Context, string) ([]string, error) { return nil, errors.New("resetting the branch: no git") }
+				g.Reset = func(context.Context, string) ([]string, error) {
+					return nil, errors.New("resetting the branch: no git")
+				}
 			},
 		},
 	} {
