@@ -54,24 +54,22 @@ func (l *loop) settle(ctx context.Context, it *iteration) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	reset := l.mayReset(it.head)
-	ref, err := it.aside.Ref, error(nil)
-	if reset && ref == "" {
-		if ref, err = l.Attempts.Keep(ctx, it.id); err != nil {
-			it.noGit = err
+	if it.attempt = it.aside.Ref; reset && it.attempt == "" {
+		if it.attempt, it.noGit = l.Attempts.Keep(ctx, it.id); it.noGit != nil {
 			return
 		}
 	}
-	if ref != "" && it.verdict.Refused == "" {
-		if ref, err = l.Attempts.Publish(ctx, it.id, ref); err != nil {
+	if it.attempt != "" && it.verdict.Refused == "" {
+		var err error
+		if it.attempt, err = l.Attempts.Publish(ctx, it.id, it.attempt); err != nil {
 			l.warnf("%s; it stays in the sandbox", err)
 		}
 	}
-	it.attempt = ref
 	switch {
 	case reset:
 		it.noGit = l.reset(ctx, it)
 	case it.aside.Files > 0:
-		l.printf("Set aside %s that the run did not commit: %s\n", count(it.aside.Files, "change"), ref)
+		l.printf("Set aside %s that the run did not commit: %s\n", count(it.aside.Files, "change"), it.attempt)
 	}
 }
 
@@ -97,7 +95,7 @@ func (l *loop) reset(ctx context.Context, it *iteration) error {
 	if it.aside.Files > 0 {
 		kept += " and " + count(it.aside.Files, "change")
 	}
-	l.printf("Kept %s that were not accepted: %s\n", kept, it.attempt)
+	l.printf("Not accepted: %s, now at %s\n", kept, it.attempt)
 	l.printf("Reset the branch to %s\n", cmp.Or(short(l.accepted), "no commit"))
 	for _, note := range notes {
 		l.warnf("%s", note)

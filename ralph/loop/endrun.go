@@ -48,8 +48,8 @@ func (l *loop) endRun(ctx context.Context, it *iteration) (Stop, error) {
 		return noStop, l.reject(ctx, it, verdict.Refused, "its commits were refused")
 	}
 	l.note, l.accepted = "", it.head
-	if l.finish = verdict.Finish; l.finish != "" {
-		l.warnf("the loop stops after this run: %s", l.finish)
+	if verdict.Finish != "" {
+		l.warnf("the loop stops after this run: %s", verdict.Finish)
 		l.finishing = true
 	}
 	return noStop, nil

@@ -150,7 +150,6 @@ type loop struct {
 	lastEnd     end
 	unassigned  unassigned
 	accepted    string // the last commit that was accepted, or that the loop has started at
-	finish      string // why the host has it stop after the current run
 	broken      brokenChecks
 	answered    bool            // a model has answered a run
 	blocked     int             // tasks in a row that were blocked after too many failures
@@ -283,7 +282,7 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 			}
 		}
 	case Stopped:
-		l.printf("Stopped %s. Exiting loop.\n", cmp.Or(l.finish, "as asked"))
+		l.printf("Stopped as asked. Exiting loop.\n")
 	}
 	if failed := l.out.err(); failed != nil {
 		return Failed, failed

@@ -65,14 +65,10 @@ func (emptyBacklog) Reopen(context.Context, string, string) error               
 func (emptyBacklog) RenameCommit(context.Context, string, string, string) error { return nil }
 func (emptyBacklog) Park(context.Context, string, string, ...string) error      { return nil }
 func (emptyBacklog) ApplyDefaults(context.Context) ([]string, error)            { return nil, nil }
-func (emptyBacklog) EndRun(context.Context, session.EndOfRun) (session.Verdict, error) {
-	return session.Verdict{}, nil
-}
-
-func (emptyBacklog) BeginRun(context.Context, string) error              { return nil }
-func (emptyBacklog) Overtaken(context.Context, string) ([]string, error) { return nil, nil }
-func (emptyBacklog) AdoptHint(context.Context) (string, error)           { return "", nil }
-func (emptyBacklog) Deregister(context.Context, string) error            { return nil }
+func (emptyBacklog) BeginRun(context.Context, string) error                     { return nil }
+func (emptyBacklog) Overtaken(context.Context, string) ([]string, error)        { return nil, nil }
+func (emptyBacklog) AdoptHint(context.Context) (string, error)                  { return "", nil }
+func (emptyBacklog) Deregister(context.Context, string) error                   { return nil }
 
 func (emptyBacklog) Register(context.Context) (session.Registration, error) {
 	return session.Registration{}, nil
