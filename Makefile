@@ -89,6 +89,12 @@ build-here:
 test-unit: ## run the tests that need no engine
 	GORACE=atexit_sleep_ms=0 $(GO) test -race "-gcflags=modernc.org/...=-race=false" -shuffle=on $(PACKAGES)
 
+# Those that run on macOS, too: the others need Linux, in their code or in their tests.
+CLIENT := hint lazyregexp scopes config wire gitrepo plugin
+.PHONY: test-client
+test-client: guests ## run the unit tests of packages that are not for Linux only
+	$(GO) test -shuffle=on $(CLIENT:%=./%/...)
+
 # No race detector and no shuffling, so that Go caches the results of unchanged packages. Without DWARF,
 # as linking is most of the work. Several packages mostly wait: four run at a time.
 .PHONY: test-fast
