@@ -59,6 +59,8 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 		{[]string{"block", "a"}, "", []string{"--by", "--attempt"}},
 		{[]string{"agent"}, "", []string{"register", "list", "deregister"}},
 		{[]string{"plan-sync"}, "", []string{}},
+		{[]string{"import", "a.json"}, "-", []string{"--from", "--prefix", "--format", "--dry-run"}},
+		{[]string{"import", "--from"}, "", []string{"ralph", "prd", "taskmaster", "github", "beads", "spec-kit", "markdown"}},
 		{[]string{"no-command"}, "", []string{}},
 	} {
 		t.Run(strings.Join(append(tc.args, tc.typed), " "), func(t *testing.T) {
@@ -70,6 +72,12 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 			assert.Equal(t, directive, cobra.ShellCompDirectiveNoFileComp)
 		})
 	}
+}
+
+func TestCompletionOffersTheFilesToImport(t *testing.T) {
+	got, directive := dispatcher{}.completeTask(&cobra.Command{}, []string{"import"}, "pr")
+	assert.Equal(t, len(got), 0)
+	assert.Equal(t, directive, cobra.ShellCompDirectiveDefault)
 }
 
 // Each flag in the help of a task command is offered.

@@ -11,12 +11,14 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+	"github.com/docker-ralph/docker-ralph/ralph/task/taskfile"
 )
 
 // taskUsage is what can follow a command of "docker ralph task".
 type taskUsage struct {
 	words    []string // next
 	task     bool     // a task is next
+	file     bool     // a file is next
 	only     []string // the statuses of that task; none for all that are not deleted
 	flags    []string // have a value
 	switches []string
@@ -27,7 +29,7 @@ type taskUsage struct {
 func taskCommands() []string {
 	return []string{
 		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "ask", "list", "show", "create", "update",
-		"adopt", "questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", editWord, "--help",
+		"reopen", "adopt", "questions", "answer", "delete", "import", "export", "deps", "block", "unblock", "agent", editWord, "--help",
 	}
 }
 
@@ -57,6 +59,8 @@ func taskUsageOf(command string) taskUsage {
 		"block":   {task: true, only: undone, flags: []string{"--by", "--attempt"}},
 		"unblock": {task: true, only: undone, flags: []string{"--by"}},
 		editWord:  {task: true, only: undone},
+		"import":  {file: true, flags: []string{"--from", "--prefix", "--format"}, switches: []string{"--dry-run"}},
+		"export":  {flags: []string{"--format"}},
 		"agent":   {words: []string{"register", "list", "deregister"}},
 	}[command]
 }
@@ -82,10 +86,14 @@ func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string
 		return usage.statuses, noFiles
 	case behind && last == "--format":
 		return []string{"table", "json"}, noFiles
+	case behind && last == "--from":
+		return taskfile.Formats(), noFiles
 	case behind && last != "--by":
 		return nil, noFiles
 	case behind, usage.task && len(args) == 1 && !strings.HasPrefix(typed, "-"):
 		return d.completeTaskIDs(cmd, usage.only, args[1:], typed), noFiles
+	case usage.file && !strings.HasPrefix(typed, "-"):
+		return nil, cobra.ShellCompDirectiveDefault
 	case len(args) == 1 && len(usage.words) > 0:
 		return usage.words, noFiles
 	}

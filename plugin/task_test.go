@@ -106,6 +106,8 @@ func TestTaskCommandsNeedNoEngine(t *testing.T) {
 		{args: "task show auth", stdout: "auth/spec.md"},
 		{args: "task edit auth", code: 1, stderr: "starting an editor: no terminal"},
 		{args: "task edit missing", code: 2, stderr: "task 'missing' not found"},
+		{args: "task import -", input: "- [ ] Write docs\n", stdout: "1 created, 0 updated, 0 unchanged\n"},
+		{args: "task export", stdout: `{"id":"write-docs","t":"Write docs","p":2,"status":"open"}` + "\n"},
 		{args: "task claim auth --agent me", stdout: "auth"},
 		{args: "task ask auth Which? --option red --option blue --agent me", stdout: "asked auth\n"},
 		{args: "questions", stdout: "auth: Log in\n  Which?\n  1. red\n"},

@@ -16,7 +16,7 @@ const expireAll = "UPDATE tasks SET lease_expires_at = '2001-01-01 00:00:00'"
 func oldSchema() string {
 	return strings.NewReplacer(
 		"  attempt INTEGER DEFAULT 0,\n", "", "  failures INTEGER DEFAULT 0,\n", "", "  questions TEXT,\n", "", "  claimed_by TEXT,\n", "",
-		"  taken_from TEXT,\n", "", "DEFAULT 'active',\n  session TEXT\n", "DEFAULT 'active'\n",
+		"  taken_from TEXT,\n  imported TEXT,\n", "", "DEFAULT 'active',\n  session TEXT\n", "DEFAULT 'active'\n",
 	).Replace(schema)
 }
 

@@ -71,8 +71,8 @@ type syncRun struct {
 }
 
 type syncRow struct {
-	id, status string
-	now        NewTask // without dependencies
+	id, status, imported string
+	now                  NewTask // without dependencies
 }
 
 // ended reports whether the work on the task is over.
@@ -107,12 +107,12 @@ func (r *syncRun) load(ctx context.Context) error {
 	r.rows = map[string]syncRow{}
 	return each(ctx, r.tx, `
 		SELECT t.id, COALESCE(t.status, ''), t.slug, t.title, COALESCE(t.description, ''), COALESCE(t.category, ''),
-			COALESCE(CAST(t.priority AS INTEGER), 2), COALESCE(t.spec_ref, ''), COALESCE(t.ref, ''), COALESCE(t.steps, '')
+			COALESCE(CAST(t.priority AS INTEGER), 2), COALESCE(t.spec_ref, ''), COALESCE(t.ref, ''), COALESCE(t.steps, ''), COALESCE(t.imported, '')
 		FROM tasks t WHERE `+inScope, r.store.args(), func(rows *sql.Rows) error {
 		var row syncRow
 		var steps string
 		err := rows.Scan(&row.id, &row.status, &row.now.Slug, &row.now.Title, &row.now.Description, &row.now.Category,
-			&row.now.Priority, &row.now.SpecRef, &row.now.Ref, &steps)
+			&row.now.Priority, &row.now.SpecRef, &row.now.Ref, &steps, &row.imported)
 		row.now.Steps = decodeSteps(steps)
 		r.rows[row.now.Slug] = row
 		return err
@@ -156,10 +156,13 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 	return nil
 }
 
-// finish enters a task as done. Only one that is new to the backlog is: a plan does not end the work
-// on others.
+// importedResult is the result of a task that was done elsewhere.
+const importedResult = `{"note":"imported as done"}`
+
+// finish enters a task as done that no agent has claimed.
 func (r *syncRun) finish(ctx context.Context, id string) error {
-	_, err := r.tx.ExecContext(ctx, "UPDATE tasks SET status = 'done' WHERE id = ?", id)
+	_, err := r.tx.ExecContext(ctx, `
+		UPDATE tasks SET status = 'done', result = ?, fail_reason = NULL, updated_at = datetime('now') WHERE id = ?`, importedResult, id)
 	return err
 }
 

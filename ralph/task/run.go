@@ -84,6 +84,8 @@ func commands() map[string]command {
 		"unblock":     {run: unblock},
 		"agent":       {run: agent},
 		"adopt":       {run: adopt},
+		"import":      {run: importTasks},
+		"export":      {run: exportTasks},
 		"_get-scope":  {run: getScope, bare: true},
 		"_render-md":  {run: renderObject, bare: true},
 		"plan-export": {run: planExport, bare: true},

@@ -1,4 +1,4 @@
-// Package taskjson has the JSON of "ralph task list", "show" and "questions", for ralph
+// Package taskjson has the JSON of "ralph task list", "show", "questions" and "import", for ralph
 // in the sandbox and the plugin on the host. Its names are part of the interface. The
 // backlog stores questions like this as well, so that copies of it can be read.
 package taskjson
@@ -115,4 +115,23 @@ type OpenQuestion struct {
 	ID    string `json:"id"` // of the task
 	Title string `json:"title"`
 	Question
+}
+
+// Import is the result of "ralph task import". Tasks are named by their IDs.
+type Import struct {
+	Source    string   `json:"source"` // the format of the file
+	DryRun    bool     `json:"dry_run,omitempty"`
+	Created   []string `json:"created"`
+	Updated   []string `json:"updated"`
+	Unchanged []string `json:"unchanged"`
+	Kept      []Kept   `json:"kept"`
+	// Dropped are messages about what was not imported.
+	Dropped       []string `json:"dropped"`
+	IgnoredFields []string `json:"ignored_fields"`
+}
+
+// Kept is a task that was not overwritten, or not completely.
+type Kept struct {
+	ID     string `json:"id"`
+	Reason string `json:"reason"`
 }
