@@ -28,11 +28,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if err != nil {
 		return 0, err
 	}
-	if p.Lasting {
-		if err := d.startKeeper(ctx, sb.Name, p.ID); err != nil {
-			d.Report(fmt.Sprintf("Warning: the sandbox may stop as idle without a connection: %v", err))
-		}
-	}
+	defer d.keepAwake(ctx, sb, p)()
 	cmd := c.command(ctx, d.execArgs(rec, p), p.Env...)
 	scr, err := connect(cmd, p)
 	if err != nil {

@@ -92,7 +92,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 func (h session) process(r Ready) lifecycle.Process {
 	p := lifecycle.Process{
 		ID:      h.id,
-		Lasting: true,
+		Lasting: host.IsLoop(r.opts.Command),
 		Args:    r.args(),
 		AnyCode: r.opts.AnyCode,
 		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),

@@ -87,3 +87,17 @@ func unmergedError(ctx context.Context, h host.Host, sb lifecycle.Sandbox, unsav
 	}
 	return nil
 }
+
+// unpin lets a microVM stop that was kept awake for a loop, unless another command uses it.
+func unpin(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox) {
+	d, ok := r.Driver.(lifecycle.Pinner)
+	if !ok || !host.IsLoop(r.opts.Command) || sb.Name == "" || sb.Ephemeral {
+		return
+	}
+	if done, err := r.use.Exclude(); err == nil {
+		defer done()
+		if err := d.Unpin(context.WithoutCancel(ctx), sb); err != nil {
+			h.Warn(err)
+		}
+	}
+}
