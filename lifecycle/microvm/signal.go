@@ -3,7 +3,6 @@ package microvm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -55,22 +54,4 @@ func (d *Driver) deliver(ctx context.Context, sb lifecycle.Sandbox, name, id str
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-}
-
-// dispatched asks ralph in the sandbox for the state of a process.
-func (d *Driver) dispatched(ctx context.Context, sb lifecycle.Sandbox, rec record, id string) (state string, err error) {
-	out, err := d.inside(ctx, sb.Name, limitExec, d.guestFolder().path(rec.Prepared), "_dispatched", id)
-	if c, ok := errors.AsType[*callError](err); ok && c.code == 127 {
-		return "", errors.Join(lifecycle.ErrNotPrepared, d.recordPrepared(ctx, sb, "")) // it is not there at all
-	}
-	if err != nil {
-		return "", err
-	}
-	var said struct {
-		State string `json:"state"`
-	}
-	if err := decode(out, &said); err != nil {
-		return "", fmt.Errorf("parsing the output of ralph: %w", err)
-	}
-	return said.State, nil
 }
