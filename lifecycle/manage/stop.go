@@ -13,6 +13,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -245,15 +246,10 @@ func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle
 	h.Report(fmt.Sprintf("%q has ended", name))
 }
 
-// stillRuns reports whether a process runs. If the sandbox does not answer, the
-// process runs as long as the sandbox does.
+// stillRuns reports whether a process runs. If the sandbox does not answer, it is assumed to.
 func stillRuns(ctx context.Context, l host.Located, id string) bool {
-	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
-	if err == nil {
-		return slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == id })
-	}
-	sb, err := l.Backend.Driver.Lookup(ctx, l.Sandbox.Name)
-	return err != nil || sb.State == lifecycle.Running
+	running, _ := run.Runs(ctx, l.Backend.Driver, l.Sandbox, id)
+	return running
 }
 
 // instruct runs one of ralph's own commands in a sandbox.

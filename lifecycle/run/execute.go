@@ -118,7 +118,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 	if rec.cause != "" {
 		r.notify.Repaired(rec.cause)
 	}
-	rec.began = time.Now()
+	rec.began, rec.away = time.Now(), false
 	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git.Event)() // also while this command waits for them
 	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
@@ -249,9 +249,6 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
 	tried.started = unstarted == nil && !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
 	tried.unknown = unstarted != nil && unstarted.Unknown
-	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
-		code, err = wait(context.WithoutCancel(ctx), driver, sb, h.LogsOf(sb), p.ID)
-	}
 	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
@@ -276,12 +273,13 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 		return 0, err
 	}
 	err = givenUp(connection, err)
+	released := errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() // by the driver, which had to
 	switch {
-	case !engine.ConnectionLost(err):
+	case !released && !engine.ConnectionLost(err):
 		return code, err
 	case host.IsLoop(command):
 		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver)}
-		return f.rejoin(ctx, rec, p.Signals, err)
+		return f.rejoin(ctx, rec, p.Signals)
 	case remote(driver):
 		return code, disconnected(command, sb.Name)
 	}
