@@ -284,7 +284,8 @@ func TestMicroVMNetworkPolicy(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "blocked: github.com:22 ×1, allow with: docker ralph network allow github.com:22\n"))
 		assert.Check(t, is.Contains(w.ok(t, "network", "log"), "refused  far.example:443  "))
 
-		// It changes at once, and the sandbox is the same.
+		// It changes at once, and the sandbox is the same, which was stopped after the loop.
+		w.ok(t, "shell", "--", "true")
 		id := w.sandbox(t).ID
 		w.ok(t, "network", "allow", "far.example")
 		assert.Check(t, w.isAllowed(t, "far.example:443"))

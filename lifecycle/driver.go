@@ -170,8 +170,6 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	// Terminal is that of Stdin and Stdout; nil to run without one.
 	Terminal Terminal
-	// Signals are forwarded to the process.
-	Signals <-chan os.Signal
 	// Lost is closed when the terminal is lost. The process keeps running. A driver
 	// that has to disconnect returns [ErrDetached].
 	Lost <-chan struct{}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -198,7 +199,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 }
 
 func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) error {
-	if err := instruct(ctx, l, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
+	if err := lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, wire.Program, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
 		return hint.Wrap(fmt.Errorf("stopping %q in the sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
 	}
 	what := "its run"
@@ -252,11 +253,6 @@ func stillRuns(ctx context.Context, l host.Located, id string) bool {
 	return running
 }
 
-// instruct runs one of ralph's own commands in a sandbox.
-func instruct(ctx context.Context, l host.Located, args ...string) error {
-	return lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, append([]string{wire.Program}, args...)...)
-}
-
 const (
 	// termGrace is how long processes may take to exit after SIGTERM.
 	termGrace = 10 * time.Second
@@ -270,7 +266,7 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 	for _, d := range running {
 		name, _ := host.LoopCommand(d.Command)
 		h.Report(fmt.Sprintf("Ending %q in %s", name, l.Sandbox.Name))
-		_ = instruct(ctx, l, "_signal", "TERM", d.ID) // if it fails, stopping the sandbox ends the process
+		_ = lifecycle.Signal(ctx, l.Backend.Driver, l.Sandbox, syscall.SIGTERM, d.ID) // if it fails, stopping the sandbox ends the process
 	}
 	timeout, cancel := context.WithTimeout(ctx, termGrace)
 	defer cancel()

@@ -150,10 +150,6 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 	defer scr.close() // before the terminal is put back
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	signals, stop := context.WithCancel(ctx)
-	defer stop()
-	undelivered := make(chan error, 1)
-	go d.forwardSignals(signals, sb, p, undelivered)
 	var changed, lost <-chan struct{}
 	if p.Terminal != nil {
 		changed, lost = p.Terminal.Resized(), p.Lost
@@ -166,10 +162,6 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 		case <-lost:
 			endClient(cmd, ended) // the terminal is its own
 			return -1, nil
-		case err := <-undelivered:
-			// Nothing inside will end the client, so we do.
-			endClient(cmd, ended)
-			return 0, stopHint(fmt.Errorf("forwarding the signal to the sandbox %s: %w: closed the connection, but the command may still be running", sb.Name, err), sb.Name)
 		case err := <-ended:
 			if ctx.Err() != nil {
 				return 0, ctx.Err()

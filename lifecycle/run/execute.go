@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -223,7 +224,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	}
 	signals, stop := h.Forward(ctx)
 	defer stop()
-	p.Signals, p.Terminal = signals, h.Terminal
+	p.Terminal = h.Terminal
 	p.Stdout, p.Stderr = termsafe.NewWriter(h.Stdout), termsafe.NewWriter(h.Stderr)
 	if r.opts.Raw {
 		p.Stdout = h.Stdout
@@ -240,7 +241,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	defer h.detachWhenReady(sb, &p)()
 	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
 	p.Stdout, p.Stderr = stdout, stderr
-	code, err := h.execConnected(context.WithoutCancel(ctx), driver, rec, sb, command, p)
+	code, err := h.execConnected(context.WithoutCancel(ctx), driver, rec, sb, command, p, signals)
 	if err == nil && (stdout.failed || stderr.failed) && processLimit(ctx, driver, sb) > 0 {
 		err = errNotStarted
 	} else if !errors.Is(err, lifecycle.ErrDetached) {
@@ -261,9 +262,11 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 
 // execConnected runs the process. It follows a loop over a lost connection; another command may still
 // run then.
-func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process) (int, error) {
+func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process, signals <-chan os.Signal) (int, error) {
 	connection, stopWatch := watchConnection(ctx, driver, sb.Name, answerTimeout)
+	connection, stopSignals := h.forward(connection, driver, sb, p.ID, signals)
 	code, err := driver.Exec(connection, sb, p)
+	stopSignals()
 	stopWatch()
 	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
 	if unstarted != nil {
@@ -279,7 +282,7 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 		return code, err
 	case host.IsLoop(command):
 		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver)}
-		return f.rejoin(ctx, rec, p.Signals)
+		return f.rejoin(ctx, rec, signals)
 	case remote(driver):
 		return code, disconnected(command, sb.Name)
 	}

@@ -2,14 +2,11 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
@@ -55,7 +52,7 @@ func (f *follower) rejoin(ctx context.Context, rec *resumer, signals <-chan os.S
 			if !connected {
 				return 0, disconnected(f.command, f.sb.Name)
 			}
-			f.signal(ctx, sig)
+			f.deliver(ctx, f.driver, f.sb, sig, f.id)
 			continue
 		case a := <-answers:
 			f.print()
@@ -99,18 +96,5 @@ func (f *follower) print() {
 func (f *follower) close() {
 	if f.log != nil {
 		f.log.Close()
-	}
-}
-
-// signal forwards a signal to the loop.
-func (f *follower) signal(ctx context.Context, sig os.Signal) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	name := "INT"
-	if sig == syscall.SIGTERM {
-		name = "TERM"
-	}
-	if err := lifecycle.RunService(ctx, f.driver, f.sb, nil, io.Discard, wire.Program, "_signal", name, f.id); err != nil {
-		f.Report(fmt.Sprintf("Warning: forwarding the signal to the sandbox: %v", err))
 	}
 }
