@@ -122,7 +122,12 @@ func noLoop(wt gitrepo.Worktree) error {
 // commits, until stop is called. Without such a loop no engine is needed.
 func contact(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (stop func(ended bool)) {
 	event, fetchRest := followCommits(ctx, h, name)
-	hangUp := serveLeftOf(ctx, h, wt, name, event)
+	records, err := h.RecordsOf(name)
+	if err != nil {
+		h.Warn(err)
+	}
+	records = slices.DeleteFunc(records, func(n host.Record) bool { return n.Scope != wt.Scope || n.Root != wt.Root })
+	hangUp := run.ServeLeft(ctx, h, wt, records, event)
 	return func(ended bool) {
 		hangUp()
 		fetchRest(ended)
@@ -144,30 +149,4 @@ func followCommits(ctx context.Context, h host.Host, name string) (event func(ru
 		return func(runlog.Event) {}, none
 	}
 	return commits.FollowLeft(ctx, h, l)
-}
-
-// serveLeftOf answers the requests of the loops of a worktree whose commands on this machine are gone, until hangUp is
-// called. It calls event for their events.
-func serveLeftOf(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, event func(runlog.Event)) (hangUp func()) {
-	records, err := h.RecordsOf(name)
-	if err != nil {
-		h.Warn(err)
-	}
-	records = slices.DeleteFunc(records, func(n host.Record) bool {
-		return n.Live || !n.IsLoop() || n.Scope != wt.Scope || n.Root != wt.Root
-	})
-	var served []func()
-	for _, n := range records {
-		stop, err := newFollower(h, name, n.ID).serve(ctx, wt, n, event)
-		if err != nil {
-			h.Warn(err)
-			continue
-		}
-		served = append(served, stop)
-	}
-	return func() {
-		for _, stop := range served {
-			stop()
-		}
-	}
 }

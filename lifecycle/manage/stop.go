@@ -10,12 +10,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -145,7 +147,7 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 	if err != nil {
 		return err
 	}
-	defer serveLeft(ctx, h, l, running)()
+	defer serveLeft(ctx, h, l.Sandbox)()
 	if now {
 		terminate(ctx, h, l, running)
 		return halt(ctx, h, l, true)
@@ -155,6 +157,17 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 		return halt(ctx, h, l, false)
 	}
 	return finishLoops(ctx, h, l, running)
+}
+
+// serveLeft answers the requests of loops whose processes on this machine have died, until stop is called: they cannot
+// end without. The end fetches their commits.
+func serveLeft(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (stop func()) {
+	records, err := h.RecordsFor(sb.Name)
+	if err != nil {
+		h.Warn(err)
+	}
+	wt := gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope}
+	return run.ServeLeft(ctx, h, wt, records, func(runlog.Event) {})
 }
 
 // activeCommands returns what runs in a sandbox. Another version of docker-ralph

@@ -116,9 +116,39 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 	}
 }
 
-// ServeLeft answers the requests of a command whose process on this machine has died, and sends the notifications
-// of its loop, until stop is called. It calls fetch for each event.
-func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
+// ServeLeft answers the requests of the loops of a worktree that still run, but whose processes on this machine have
+// died, and sends their notifications, until stop is called. It calls fetch for each event.
+func ServeLeft(ctx context.Context, h host.Host, wt gitrepo.Worktree, records []host.Record, fetch func(runlog.Event)) (stop func()) {
+	var stops []func()
+	for _, n := range records {
+		if n.Live || !n.IsLoop() {
+			continue
+		}
+		stop, err := serveLeft(ctx, h, wt, n, fetch)
+		if err != nil {
+			h.Warn(err)
+			continue
+		}
+		stops = append(stops, stop)
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+func serveLeft(ctx context.Context, h host.Host, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
+	none := func() {}
+	asked, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
+	driver, sb, err := h.LookupSandbox(asked, n.Sandbox)
+	if err != nil || sb.State != lifecycle.Running {
+		return none, err
+	}
+	if running, err := Runs(asked, driver, sb, n.ID); err != nil || !running {
+		return none, err
+	}
 	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
 	if err != nil { // without notifications
 		h.Warn(err)
