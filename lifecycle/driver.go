@@ -153,8 +153,8 @@ type User struct{ UID, GID int }
 type Process struct {
 	// ID identifies the process: letters and digits.
 	ID string
-	// Lasting means that the process keeps running without a client, so that the
-	// sandbox must not stop.
+	// Lasting means that the process goes on without a client, so that the sandbox
+	// must not stop as idle. See [Pinner].
 	Lasting bool
 	// Args are the program and its arguments. The program "ralph" is the one that
 	// the driver has installed in the sandbox.
@@ -171,8 +171,6 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	// Terminal is that of Stdin and Stdout; nil to run without one.
 	Terminal Terminal
-	// Signals are forwarded to the process.
-	Signals <-chan os.Signal
 	// Lost is closed when the terminal is lost. The process keeps running. A driver
 	// that has to disconnect returns [ErrDetached].
 	Lost <-chan struct{}
@@ -232,6 +230,13 @@ type Driver interface {
 	List(ctx context.Context) ([]Sandbox, error)
 	// ListCommand returns the command that lists sandboxes without docker-ralph, for messages.
 	ListCommand() string
+}
+
+// Pinner is a driver whose sandboxes stop when they are idle, but not after a process
+// that is lasting.
+type Pinner interface {
+	// Unpin stops a sandbox in which nothing runs.
+	Unpin(ctx context.Context, sb Sandbox) error
 }
 
 // Relayer is a driver that connects "ralph _session".

@@ -115,7 +115,6 @@ func (d dispatcher) newHost(cmd *cobra.Command, name string) (host.Host, error) 
 		DockerGlobals: globals,
 		HasPlugin:     func(plugin string) bool { return hasPlugin(d.cli, plugin) },
 		Attacher:      ourselves(cfg, globals, "attach"),
-		Keeper:        ourselves(cfg, globals, keepCommand),
 		Notifier:      ourselves(cfg, globals, notifyCommand),
 		Dir:           dir,
 		Home:          home,

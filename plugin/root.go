@@ -83,7 +83,6 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		hiddenAs(newWorktreeListCommand(d), "list-worktrees"),
 		hiddenAs(newWorktreeRemoveCommand(d), "remove-worktree"),
 		newVersionCommand(dockerCLI, version),
-		newKeepCommand(dockerCLI),
 		newHelpCommand(dockerCLI),
 		newNotifyCommand(version),
 	)

@@ -174,14 +174,6 @@ func (f *follower) check(ctx context.Context) (bool, error) {
 	return run.Runs(ctx, f.at.Backend.Driver, f.at.Sandbox, f.id)
 }
 
-// serve answers the requests of a loop whose process on this machine has died, until stop is called.
-func (f *follower) serve(ctx context.Context, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
-	if running, err := f.check(ctx); err != nil || !running {
-		return func() {}, err
-	}
-	return run.ServeLeft(ctx, f.host, f.at, wt, n)
-}
-
 // follow prints the output of a loop until that has ended, and returns its exit code.
 // wait returns after a tick, or earlier; its error ends following.
 func follow(ctx context.Context, done func(context.Context) (int, bool, error), show func(last bool) error, wait func(tick <-chan time.Time) error) (int, error) {

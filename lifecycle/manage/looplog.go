@@ -119,7 +119,12 @@ func noLoop(wt gitrepo.Worktree) error {
 // contact answers the requests of the loops of a worktree whose commands on this machine are gone, until stop is
 // called, which fetches the rest of their commits if they have ended. Without such a loop no engine is needed.
 func contact(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (stop func(ended bool)) {
-	hangUp := serveLeftOf(ctx, h, wt, name)
+	records, err := h.RecordsOf(name)
+	if err != nil {
+		h.Warn(err)
+	}
+	records = slices.DeleteFunc(records, func(n host.Record) bool { return n.Scope != wt.Scope || n.Root != wt.Root })
+	hangUp := run.ServeLeft(ctx, h, wt, records)
 	return func(ended bool) {
 		hangUp()
 		if ended {
@@ -139,31 +144,5 @@ func fetchRest(ctx context.Context, h host.Host, name string) {
 	}
 	if err != nil {
 		h.Warn(err)
-	}
-}
-
-// serveLeftOf answers the requests of the loops of a worktree whose commands on this machine are gone, until hangUp is
-// called.
-func serveLeftOf(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (hangUp func()) {
-	records, err := h.RecordsOf(name)
-	if err != nil {
-		h.Warn(err)
-	}
-	records = slices.DeleteFunc(records, func(n host.Record) bool {
-		return n.Live || !n.IsLoop() || n.Scope != wt.Scope || n.Root != wt.Root
-	})
-	var served []func()
-	for _, n := range records {
-		stop, err := newFollower(h, name, n.ID).serve(ctx, wt, n)
-		if err != nil {
-			h.Warn(err)
-			continue
-		}
-		served = append(served, stop)
-	}
-	return func() {
-		for _, stop := range served {
-			stop()
-		}
 	}
 }

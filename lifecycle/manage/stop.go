@@ -7,12 +7,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -143,7 +146,7 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 	if err != nil {
 		return err
 	}
-	defer serveLeft(ctx, h, l, running)()
+	defer serveLeft(ctx, h, l.Sandbox)()
 	if now {
 		terminate(ctx, h, l, running)
 		return halt(ctx, h, l, true)
@@ -153,6 +156,17 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 		return halt(ctx, h, l, false)
 	}
 	return finishLoops(ctx, h, l, running)
+}
+
+// serveLeft answers the requests of loops whose processes on this machine have died, until stop is called: they cannot
+// end without. The end fetches their commits.
+func serveLeft(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (stop func()) {
+	records, err := h.RecordsFor(sb.Name)
+	if err != nil {
+		h.Warn(err)
+	}
+	wt := gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope}
+	return run.ServeLeft(ctx, h, wt, records)
 }
 
 // activeCommands returns what runs in a sandbox. Another version of docker-ralph
@@ -197,7 +211,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 }
 
 func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) error {
-	if err := instruct(ctx, l, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
+	if err := lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, wire.Program, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
 		return hint.Wrap(fmt.Errorf("stopping %q in the sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
 	}
 	what := "its run"
@@ -242,20 +256,10 @@ func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle
 	h.Report(fmt.Sprintf("%q has ended", name))
 }
 
-// stillRuns reports whether a process runs. If the sandbox does not answer, the
-// process runs as long as the sandbox does.
+// stillRuns reports whether a process runs. If the sandbox does not answer, it is assumed to.
 func stillRuns(ctx context.Context, l host.Located, id string) bool {
-	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
-	if err == nil {
-		return slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == id })
-	}
-	sb, err := l.Backend.Driver.Lookup(ctx, l.Sandbox.Name)
-	return err != nil || sb.State == lifecycle.Running
-}
-
-// instruct runs one of ralph's own commands in a sandbox.
-func instruct(ctx context.Context, l host.Located, args ...string) error {
-	return lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, append([]string{wire.Program}, args...)...)
+	running, _ := run.Runs(ctx, l.Backend.Driver, l.Sandbox, id)
+	return running
 }
 
 const (
@@ -271,7 +275,7 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 	for _, d := range running {
 		name, _ := host.LoopCommand(d.Command)
 		h.Report(fmt.Sprintf("Ending %q in %s", name, l.Sandbox.Name))
-		_ = instruct(ctx, l, "_signal", "TERM", d.ID) // if it fails, stopping the sandbox ends the process
+		_ = lifecycle.Signal(ctx, l.Backend.Driver, l.Sandbox, syscall.SIGTERM, d.ID) // if it fails, stopping the sandbox ends the process
 	}
 	timeout, cancel := context.WithTimeout(ctx, termGrace)
 	defer cancel()

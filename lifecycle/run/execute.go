@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -92,7 +93,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 func (h session) process(r Ready) lifecycle.Process {
 	p := lifecycle.Process{
 		ID:      h.id,
-		Lasting: true,
+		Lasting: host.IsLoop(r.opts.Command),
 		Args:    r.args(),
 		AnyCode: r.opts.AnyCode,
 		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
@@ -118,7 +119,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 	if rec.cause != "" {
 		r.notify.Repaired(rec.cause)
 	}
-	rec.began = time.Now()
+	rec.began, rec.away = time.Now(), false
 	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git)() // also while this command waits for them
 	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
@@ -219,7 +220,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	}
 	signals, stop := h.Forward(ctx)
 	defer stop()
-	p.Signals, p.Terminal = signals, h.Terminal
+	p.Terminal = h.Terminal
 	p.Stdout, p.Stderr = termsafe.NewWriter(h.Stdout), termsafe.NewWriter(h.Stderr)
 	if r.opts.Raw {
 		p.Stdout = h.Stdout
@@ -236,7 +237,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	defer h.detachWhenReady(sb, &p)()
 	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
 	p.Stdout, p.Stderr = stdout, stderr
-	code, err := h.execConnected(context.WithoutCancel(ctx), driver, rec, sb, command, p)
+	code, err := h.execConnected(context.WithoutCancel(ctx), driver, rec, sb, command, p, signals)
 	if err == nil && (stdout.failed || stderr.failed) && processLimit(ctx, driver, sb) > 0 {
 		err = errNotStarted
 	} else if !errors.Is(err, lifecycle.ErrDetached) {
@@ -245,9 +246,6 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
 	tried.started = unstarted == nil && !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
 	tried.unknown = unstarted != nil && unstarted.Unknown
-	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
-		code, err = wait(context.WithoutCancel(ctx), driver, sb, h.LogsOf(sb), p.ID)
-	}
 	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
@@ -260,9 +258,11 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 
 // execConnected runs the process. It follows a loop over a lost connection; another command may still
 // run then.
-func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process) (int, error) {
+func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process, signals <-chan os.Signal) (int, error) {
 	connection, stopWatch := watchConnection(ctx, driver, sb.Name, answerTimeout)
+	connection, stopSignals := h.forward(connection, driver, sb, p.ID, signals)
 	code, err := driver.Exec(connection, sb, p)
+	stopSignals()
 	stopWatch()
 	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
 	if unstarted != nil {
@@ -272,12 +272,13 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 		return 0, err
 	}
 	err = givenUp(connection, err)
+	released := errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() // by the driver, which had to
 	switch {
-	case !engine.ConnectionLost(err):
+	case !released && !engine.ConnectionLost(err):
 		return code, err
 	case host.IsLoop(command):
 		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver)}
-		return f.rejoin(ctx, rec, p.Signals, err)
+		return f.rejoin(ctx, rec, signals)
 	case remote(driver):
 		return code, disconnected(command, sb.Name)
 	}

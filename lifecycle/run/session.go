@@ -124,20 +124,50 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 	}
 }
 
-// ServeLeft answers the requests of a loop whose process on this machine has died, takes its commits, and sends its
-// notifications, until stop is called.
-func ServeLeft(ctx context.Context, h host.Host, l host.Located, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
+// ServeLeft answers the requests of the loops of a worktree that still run, but whose processes on this machine have
+// died, takes their commits, and sends their notifications, until stop is called.
+func ServeLeft(ctx context.Context, h host.Host, wt gitrepo.Worktree, records []host.Record) (stop func()) {
+	var stops []func()
+	for _, n := range records {
+		if n.Live || !n.IsLoop() {
+			continue
+		}
+		stop, err := serveLeft(ctx, h, wt, n)
+		if err != nil {
+			h.Warn(err)
+			continue
+		}
+		stops = append(stops, stop)
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+func serveLeft(ctx context.Context, h host.Host, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
+	none := func() {}
+	asked, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
+	l, err := h.Locate(asked, n.Sandbox)
+	if err != nil || l.Sandbox.State != lifecycle.Running {
+		return none, err
+	}
+	if running, err := Runs(asked, l.Backend.Driver, l.Sandbox, n.ID); err != nil || !running {
+		return none, err
+	}
 	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
 	if err != nil { // without notifications and notes
 		h.Warn(err)
 	}
 	git, err := commits.OpenLeft(ctx, h, l)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	s, err := openSessions(ctx, h, l.Backend.Driver, wt, cfg)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
 	hangUp := s.serveLeft(ctx, l.Sandbox, []host.Record{n}, git)
 	return func() {
