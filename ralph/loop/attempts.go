@@ -29,8 +29,11 @@ func (l *loop) attemptID(ctx context.Context, it *iteration) attemptref.ID {
 			it.released, it.lost, it.before.failedByAgent(after, it.released), it.before.asked(after), it.before.finished(after, l.AgentID),
 		} {
 			if len(slugs) > 0 {
-				slug := slices.Min(slugs)
-				return attemptref.ID{Task: slug, N: after.tasks[slug].Attempt}
+				id := attemptref.ID{Task: slices.Min(slugs)}
+				if id.N = after.tasks[id.Task].Attempt; slices.Contains(it.lost, id.Task) { // which is that of another agent
+					id.N = it.before.tasks[id.Task].Attempt + 1
+				}
+				return id
 			}
 		}
 	}
