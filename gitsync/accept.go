@@ -110,6 +110,24 @@ func (r *Repo) Accepted() (string, error) {
 	return st.Synced, err
 }
 
+// Ahead reports whether the user has committed to the branch since both sides had the same commit: a push brings
+// that to the sandbox. It is false if a push does more, e.g. because the user has changed to another branch.
+func (r *Repo) Ahead(ctx context.Context) (bool, error) {
+	st, err := r.readState()
+	if err != nil || st.Synced == "" || st.Accepted != "" || r.changes {
+		return false, err
+	}
+	branch, err := r.git.Branch(ctx)
+	if err != nil || branch != st.Branch {
+		return false, err
+	}
+	tip, err := r.git.Resolve(ctx, "refs/heads/"+branch)
+	if err != nil || tip == "" || tip == st.Synced {
+		return false, err
+	}
+	return r.git.Contains(ctx, tip, st.Synced)
+}
+
 // Tree returns the tree of a commit.
 func (r *Repo) Tree(ctx context.Context, commit string) (string, error) {
 	tree, err := r.git.Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")

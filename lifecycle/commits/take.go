@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -31,6 +32,29 @@ func (g *Git) Take(ctx context.Context, sb lifecycle.Sandbox, commit string) (v 
 		g.Host.Report(fmt.Sprintf("Warning: the loop stops after its current run: %v", c))
 	}
 	return v, nil
+}
+
+// Begin brings the user's new commits to the sandbox before a loop, whose session has that ID, starts a run, unless
+// another command runs there. A failure is a warning: the run begins at what the sandbox has.
+func (g *Git) Begin(ctx context.Context, sb lifecycle.Sandbox, id string) {
+	ahead, err := g.Repo.Ahead(ctx)
+	if err == nil && ahead {
+		err = g.pushBeside(ctx, sb, id)
+	}
+	if err != nil {
+		g.Host.Warn(fmt.Errorf("the sandbox %s does not have your latest commits: %w", sb.Name, err))
+	}
+}
+
+// pushBeside pushes while no command but the one with that ID runs in the sandbox.
+func (g *Git) pushBeside(ctx context.Context, sb lifecycle.Sandbox, id string) error {
+	running, err := g.Driver.Dispatches(ctx, sb)
+	if err != nil || slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID != id && !d.Service() }) {
+		return err
+	}
+	res, err := g.Repo.WithLoop().Push(ctx, Shell(g.Driver, sb))
+	g.add(res)
+	return err
 }
 
 // Accepted returns the last commit of the sandbox's branch that the user's repository has accepted.

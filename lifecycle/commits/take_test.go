@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,9 @@ type cloned struct {
 	lifecycle.Driver
 	dir     string
 	running [][]string
+	others  []lifecycle.Dispatch
 	lost    error // of the connection
+	execs   int
 }
 
 func (c *cloned) Busy(context.Context, lifecycle.Sandbox) (bool, error) {
@@ -34,14 +37,21 @@ func (c *cloned) Dispatches(context.Context, lifecycle.Sandbox) (all []lifecycle
 	for _, command := range c.running {
 		all = append(all, lifecycle.Dispatch{Command: command})
 	}
-	return all, nil
+	return append(all, c.others...), nil
 }
 
 func (c *cloned) Exec(ctx context.Context, _ lifecycle.Sandbox, p lifecycle.Process) (int, error) {
+	c.execs++
 	if c.lost != nil {
 		return 0, c.lost
 	}
-	cmd := exec.CommandContext(ctx, p.Args[0], p.Args[1:]...)
+	args := slices.Clone(p.Args[1:])
+	for i, arg := range args {
+		if arg == gitsync.Folder {
+			args[i] = filepath.Join(c.dir, ".git")
+		}
+	}
+	cmd := exec.CommandContext(ctx, p.Args[0], args...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.dir, p.Stdin, p.Stdout, p.Stderr
 	err := cmd.Run()
 	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
@@ -227,4 +237,64 @@ func TestCommandGoesOnAfterALoop(t *testing.T) {
 	own := l.commit(t, "own.txt")
 	assert.NilError(t, l.open(t).Fetch(t.Context(), l.sb))
 	assert.Equal(t, l.ended.git(t, "rev-parse", "main"), own)
+}
+
+// A run begins with the user's commits, unless something else could commit in the sandbox.
+func TestBeginBringsTheUsersCommits(t *testing.T) {
+	const own = "x"
+	for _, tc := range []struct {
+		name    string
+		running []lifecycle.Dispatch
+		before  func(t *testing.T, l *looping)
+		brought bool
+		stderr  string
+	}{
+		{name: "alone", brought: true},
+		{name: "a service", running: []lifecycle.Dispatch{{ID: lifecycle.NewServiceID()}}, brought: true},
+		{name: "beside a shell", running: []lifecycle.Dispatch{{ID: "y"}}},
+		{name: "on another branch", before: func(t *testing.T, l *looping) {
+			t.Helper()
+			l.ended.git(t, "switch", "-q", "-c", "other")
+		}},
+		{name: "with commits that were not accepted", before: func(t *testing.T, l *looping) {
+			t.Helper()
+			l.commit(t, "left.txt")
+		}},
+		{name: "no engine", before: func(_ *testing.T, l *looping) { l.driver.lost = errors.New("connection refused") }, stderr: "Warning: the sandbox ralph-test does not have your latest commits: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLooping(t)
+			l.git.Begin(t.Context(), l.sb, own)
+			assert.Equal(t, l.driver.execs, 0, "the user has committed nothing")
+			l.ended.git(t, "commit", "-q", "--allow-empty", "-m", "the user's")
+			if tc.before != nil {
+				tc.before(t, l)
+			}
+			want := l.inside(t, "rev-parse", "main")
+			if tc.brought {
+				want = l.ended.git(t, "rev-parse", "main")
+			}
+			l.driver.others = append(tc.running, lifecycle.Dispatch{ID: own, Command: []string{"ralph", "build"}})
+
+			l.git.Begin(t.Context(), l.sb, own)
+
+			assert.Equal(t, l.inside(t, "rev-parse", "main"), want, l.stderr.String())
+			assert.Equal(t, l.inside(t, "status", "--porcelain"), "")
+			assert.Assert(t, is.Contains(l.stderr.String(), tc.stderr))
+			if !tc.brought {
+				return
+			}
+			accepted, err := l.git.Accepted(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, accepted, want)
+			run := l.commit(t, "a.txt")
+			_, err = l.git.Take(t.Context(), l.sb, run)
+			assert.NilError(t, err)
+			assert.Equal(t, l.ended.git(t, "rev-parse", "main"), run)
+			left := l.commit(t, "left.txt")
+			assert.NilError(t, l.git.Fetch(t.Context(), l.sb))
+			assert.Equal(t, l.ended.git(t, "rev-parse", "main"), run, "the loop goes on")
+			assert.Equal(t, l.ended.git(t, "rev-parse", "refs/ralph/ralph-test/main"), left)
+		})
+	}
 }

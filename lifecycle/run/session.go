@@ -85,6 +85,7 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 	}
 	if git != nil {
 		options.Accepted = git.Accepted
+		options.Begin = func(ctx context.Context) { git.Begin(ctx, sb, n.ID) }
 		options.Take = func(ctx context.Context, commit string) (door.Verdict, error) { return git.Take(ctx, sb, commit) }
 	}
 	if s.receipts.Notes {

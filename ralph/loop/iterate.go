@@ -96,6 +96,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	}
 	it := &iteration{n: n, before: before, started: time.Now()}
 	err := l.beginRun(ctx)
+	if head := l.Head(ctx); head != before.head && before.head == l.accepted { // the host has brought the user's commits
+		before.head, it.before.head, l.accepted = head, head, head
+	}
 	if err == nil {
 		l.logRun(n, before.head)
 		err = l.flush(ctx) // a run counts that is lost with the sandbox

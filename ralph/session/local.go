@@ -23,6 +23,8 @@ type Local struct {
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
 	Former task.Former
+	// Begin is called before a run begins; it may be nil.
+	Begin func(context.Context)
 	// Take has the user's repository take a commit of the sandbox; nil if it has all of them.
 	Take func(ctx context.Context, commit string) (Verdict, error)
 	// Accepted returns the commit of the sandbox's branch that the host has as well. It may be nil.
@@ -95,6 +97,9 @@ func (l *Local) Deregister(ctx context.Context, agentID string) error {
 
 // BeginRun implements [Backlog].
 func (l *Local) BeginRun(ctx context.Context, agentID string) error {
+	if l.Begin != nil {
+		l.Begin(ctx)
+	}
 	return l.Store.BeginRun(ctx, agentID)
 }
 
