@@ -52,7 +52,7 @@ func (f *follower) rejoin(ctx context.Context, rec *resumer, signals <-chan os.S
 			if !connected {
 				return 0, disconnected(f.command, f.sb.Name)
 			}
-			f.deliver(ctx, f.driver, f.sb, sig, f.id)
+			go func() { _ = f.deliver(ctx, f.driver, f.sb, sig, f.id) }() // a failure is reported
 			continue
 		case a := <-answers:
 			f.print()
