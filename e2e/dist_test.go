@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -24,13 +25,20 @@ import (
 
 const distArchive = "docker-ralph-linux-" + runtime.GOARCH
 
+// releaseCopy is a copy of the release under test that ordinary users can read.
+var releaseCopy = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(shared.dir, "dist")
+	return dir, os.CopyFS(dir, os.DirFS(os.Getenv("RALPH_TEST_DIST")))
+})
+
 // distDir returns the release under test, which "make dist" has written.
 func distDir(t *testing.T) string {
 	t.Helper()
-	dir := os.Getenv("RALPH_TEST_DIST")
-	if dir == "" {
+	if os.Getenv("RALPH_TEST_DIST") == "" {
 		t.Skip(`"make test-dist" runs this`)
 	}
+	dir, err := releaseCopy()
+	assert.NilError(t, err)
 	return dir
 }
 

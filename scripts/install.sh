@@ -42,14 +42,14 @@ home_of() {
 }
 
 find_owner() {
-	OWNER=$(id -un)
+	OWNER=$(id -un 2>/dev/null) || OWNER=$(id -u) # without a name
 	local home=${HOME:-}
 	if [ "$(id -u)" = 0 ] && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ]; then
 		OWNER=$SUDO_USER
 		home=$(home_of "$OWNER")
 	fi
 	[ -n "${DOCKER_CONFIG:-$home}" ] || die "$OWNER has no home directory: set DOCKER_CONFIG"
-	GROUP=$(id -gn "$OWNER")
+	GROUP=$(id -g "$OWNER" 2>/dev/null) || GROUP=$(id -g)
 	CONFIG=${DOCKER_CONFIG:-$home/.docker}
 	TARGET=$CONFIG/cli-plugins/docker-ralph
 	[ ! -d "$TARGET" ] || die "$TARGET is a directory: remove it, then try again"
@@ -57,7 +57,7 @@ find_owner() {
 
 # Do not run programs from another user's directory as root.
 as_owner() {
-	if [ "$(id -un)" != "$OWNER" ] && have sudo; then
+	if [ "$(id -u)" = 0 ] && [ "$OWNER" != root ] && have sudo; then
 		sudo -u "$OWNER" -- "$@"
 	else
 		"$@"

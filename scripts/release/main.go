@@ -46,7 +46,7 @@ func main() {
 
 func run(nfpm string, args []string) error {
 	if len(args) < 5 {
-		return errors.New("usage: release [--nfpm PROGRAM] VERSION SHARE BIN DIST PLATFORM...")
+		return errors.New("usage: release [--nfpm PROGRAM] VERSION SHARE BIN DIST PLATFORM [PLATFORM]")
 	}
 	commit, date, err := head()
 	if err != nil {
