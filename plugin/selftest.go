@@ -41,8 +41,7 @@ The exit code is 1 if a check fails.`,
 		},
 	}
 	cmd.Flags().StringVar(&driver, "driver", "", `Sandbox driver ("auto", "sbx", "docker-sandbox", "container")`)
-	cmd.Flags().StringVar(&format, "format", "table", `Format output ("table", "json")`)
+	addFormat(cmd, &format)
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords("table", "json"))
 	return cmd
 }

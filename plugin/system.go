@@ -8,7 +8,6 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
@@ -57,9 +56,8 @@ sandbox. Sizes of microVMs are unknown.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
+	addTemplateFormat(cmd, &format)
 	flags.BoolVarP(&verbose, "verbose", "v", false, "List each item with its repository")
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
 }
 

@@ -109,7 +109,8 @@ func newHelpCommand(dockerCLI command.Cli) *cobra.Command {
 				return knownCommand(about, rest)
 			}
 			about.SetOut(dockerCLI.Out())
-			return about.Help()
+			about.HelpFunc()(about, rest)
+			return nil
 		},
 	}
 }

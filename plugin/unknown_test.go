@@ -46,7 +46,7 @@ func TestMistypedCommandsAreSuggested(t *testing.T) {
 
 func TestHelpCommand(t *testing.T) {
 	for line, want := range map[string]string{
-		"help": "Run a coding agent in a sandbox", "help build": "ralph build [OPTIONS]", "help task list": "Usage: docker ralph task <command>",
+		"help": "Run a coding agent in a sandbox", "help build": "ralph build [OPTIONS]", "help task": "For agents and scripts:\n  plan-sync, ", "help task create": "\n\n  create <id> <title>",
 		"help network ls": "List the rules of the network policy",
 	} {
 		var out strings.Builder

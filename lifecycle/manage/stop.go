@@ -26,6 +26,8 @@ type StopOptions struct {
 	Names []string
 	// Now terminates what runs instead of waiting for the current task.
 	Now bool
+	// Timeout terminates what still runs after it; nil for no limit.
+	Timeout *time.Duration
 }
 
 // StopSandboxes stops sandboxes, after the current task of the loop that runs in
@@ -48,7 +50,7 @@ func StopSandboxes(ctx context.Context, h host.Host, opts StopOptions) error {
 	}
 	var errs []error
 	for _, l := range boxes {
-		errs = append(errs, stop(ctx, h, l, opts.Now))
+		errs = append(errs, stopWithin(ctx, h, l, opts))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -75,6 +77,24 @@ func awaitSandbox(ctx context.Context, h host.Host, at host.Here) ([]host.Locate
 			return boxes, err
 		}
 	}
+}
+
+// stopWithin stops a sandbox, and terminates what still runs there after the timeout.
+func stopWithin(ctx context.Context, h host.Host, l host.Located, opts StopOptions) error {
+	if opts.Now || opts.Timeout == nil {
+		return stop(ctx, h, l, opts.Now)
+	}
+	limited, cancel := context.WithTimeout(ctx, *opts.Timeout)
+	defer cancel()
+	err := stop(limited, h, l, false)
+	if limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	h.Report(fmt.Sprintf("Stopping %s: it still runs after %s", l.Sandbox.Name, opts.Timeout))
+	if l.Sandbox, err = l.Backend.Driver.Lookup(ctx, l.Sandbox.Name); err != nil {
+		return err
+	}
+	return stop(ctx, h, l, true)
 }
 
 // stop stops a sandbox, and ends the loops that would restart it.
