@@ -29,7 +29,6 @@ func (g *Git) Take(ctx context.Context, sb lifecycle.Sandbox, commit string) (v 
 	}
 	if c := res.Conflict; c != nil && c.Diverged() {
 		v.Finish = c.Error()
-		g.Host.Report(fmt.Sprintf("Warning: the loop stops after its current run: %v", c))
 	}
 	return v, nil
 }

@@ -121,8 +121,7 @@ func TestTake(t *testing.T) {
 				t.Helper()
 				l.ended.git(t, "commit", "-q", "--allow-empty", "-m", "the user's")
 			},
-			want:   session.Verdict{Finish: "your branch and the sandbox's have diverged: your branch main was not fast-forwarded, the sandbox's commits are at refs/ralph/ralph-test/main"},
-			stderr: "Warning: the loop stops after its current run: your branch and the sandbox's have diverged",
+			want: session.Verdict{Finish: "your branch and the sandbox's have diverged: your branch main was not fast-forwarded, the sandbox's commits are at refs/ralph/ralph-test/main"},
 		},
 		{
 			name: "a file in the way",

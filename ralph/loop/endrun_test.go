@@ -354,3 +354,35 @@ func TestSignalEndsTheWaitForTheHost(t *testing.T) {
 	assert.DeepEqual(t, g.backlog.forgiven, []string{"a"})
 	assert.Equal(t, g.git("rev-parse", "HEAD"), g.start)
 }
+
+// pushingBacklog is a backlog whose host brings a commit of the user before the first run.
+type pushingBacklog struct {
+	*fileBacklog
+	push func()
+}
+
+func (b *pushingBacklog) BeginRun(context.Context, string) error {
+	if b.push != nil {
+		b.push()
+		b.push = nil
+	}
+	return nil
+}
+
+// What the host brings is no commit of the run, and stays when that is not accepted.
+func TestRunBeginsWithTheUsersCommits(t *testing.T) {
+	g := newGatedLoop(t, []string{"a"}, commit("1")+"exit 1", commit("2")+finished("a"))
+	var users string
+	g.Backlog = &pushingBacklog{g.backlog, func() {
+		g.git("commit", "-q", "--allow-empty", "-m", "the user's")
+		users = g.git("rev-parse", "HEAD")
+	}}
+	report, err := Run(t.Context(), g.Options)
+	assert.NilError(t, err, g.out.String())
+	assert.Equal(t, len(report.Iterations), 2)
+	assert.Equal(t, report.Iterations[1].Outcome, outcomeDone)
+	assert.Equal(t, report.Iterations[1].Commits, 1)
+	assert.Equal(t, g.git("rev-parse", "HEAD~1"), users)
+	assert.Equal(t, g.git("rev-list", "--count", users+".."+report.Iterations[0].Attempt), "1")
+	assert.Equal(t, report.Totals.Commits, 1)
+}
