@@ -47,7 +47,9 @@ func distVersion(t *testing.T) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(distDir(t), "docker-ralph.spdx.json"))
 	assert.NilError(t, err)
-	var sbom struct{ Packages []struct{ VersionInfo string } }
+	var sbom struct {
+		Packages []struct{ VersionInfo string }
+	}
 	assert.NilError(t, json.Unmarshal(content, &sbom))
 	return sbom.Packages[0].VersionInfo
 }
@@ -85,8 +87,8 @@ func TestDistPackageOnABareMachine(t *testing.T) {
 		in("test -e /usr/share/man/man1/docker-ralph-build.1; test -e /usr/share/bash-completion/completions/docker-ralph").expect(t, 0)
 
 		res := in(`git config --global user.name "Una User"; git config --global user.email una@example.com
-			git init -qb main shop; cd shop; git remote add origin https://git.example/` + w.slug + `.git; git commit -q --allow-empty -m first
-			export RALPH_AGENT=shell RALPH_DRIVER=container RALPH_BASE=` + engines.BaseImage() + `
+			git init -qb main shop; cd shop; git remote add origin https://git.example/`+w.slug+`.git; git commit -q --allow-empty -m first
+			export RALPH_AGENT=shell RALPH_DRIVER=container RALPH_BASE=`+engines.BaseImage()+`
 			docker ralph task create greet "Add a greeting" -s '["echo Hello > greeting.txt"]'
 			docker ralph build
 			git show HEAD:greeting.txt
