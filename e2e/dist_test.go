@@ -143,7 +143,7 @@ func TestDistUpgradeUnderARunningLoop(t *testing.T) {
 
 		run(t, w.command(filepath.Join(distDir(t), "install.sh"))).expect(t, 0)
 		assert.Check(t, is.Contains(w.ok(t, "version"), distVersion(t)))
-		assert.Check(t, is.Contains(w.ok(t, "status"), "slow"))
+		assert.Check(t, is.Contains(w.ok(t, "status"), "build #1"))
 		attach := start(t, w.docker("ralph", "attach"))
 		attach.stdout.WaitFor(t, "Mode:")
 		w.write(t, w.pathInside(t, "go"), "")
@@ -198,7 +198,7 @@ func TestDistIsReproducible(t *testing.T) {
 	} {
 		run(t, exec.Command(args[0], args[1:]...)).expect(t, 0)
 	}
-	found, err := filepath.Glob(filepath.Join(checkout, "dist", "docker-ralph[-_]*"+"[.][tdr]*"))
+	found, err := filepath.Glob(filepath.Join(checkout, "dist", "docker-ralph[^.]*"))
 	assert.NilError(t, err)
 	assert.Equal(t, len(found), 3, found) // archive, deb, rpm
 	for _, file := range found {
