@@ -15,7 +15,7 @@ import (
 const pollEvery = time.Second
 
 // ErrUnknownEnd means that a loop has ended with an unknown exit code.
-var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log was removed")
+var ErrUnknownEnd = errors.New("loop exit code unknown: killed, or log removed")
 
 // wait waits for a loop without a connection to it, and returns the exit code in its log.
 func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, logs, id string) (int, error) {
