@@ -109,7 +109,7 @@ func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
 		second := start(t, w.docker("ralph", "build", "-n", "1"))
 		awaitOutput(t, second, "Waiting for other commands in the sandbox")
 		beside := w.ralph(t, "shell", "--", "true").expect(t, 1)
-		assert.Check(t, is.Contains(beside.stderr, "not repairing it while another command is running there"))
+		assert.Check(t, is.Contains(beside.stderr, "sandbox in use: not repaired"))
 		w.inside(t, "touch", "/tmp/go").expect(t, 0)
 		ended, res := first.wait(t), second.wait(t)
 		if res.code != 0 { // says which of the two repaired it, and what was committed twice

@@ -27,7 +27,7 @@ func TestSecretScanOfTheWorktree(t *testing.T) {
 
 		res := w.ralph(t, "--cred-scan", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Warning: possible secrets in the worktree:\n  deploy.env:2: aws-access-token\n"))
-		assert.Check(t, is.Contains(res.stderr, "Error: the agent would see possible secrets"))
+		assert.Check(t, is.Contains(res.stderr, "Error: possible secrets in the worktree"))
 		assert.Check(t, !strings.Contains(res.stdout+res.stderr, key))
 		assert.Equal(t, w.statuses(t)["a"], "open")
 

@@ -19,7 +19,7 @@ func ExplainUnreachable(err error) error {
 	for inner := err; client.IsErrConnectionFailed(inner); inner = errors.Unwrap(inner) {
 		cause = inner
 	}
-	if _, several := cause.(interface{ Unwrap() []error }); several { //nolint:errorlint // the cause itself
+	if _, several := cause.(interface{ Unwrap() []error }); several {
 		return err
 	}
 	text := cause.Error()

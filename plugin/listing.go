@@ -14,10 +14,14 @@ import (
 )
 
 // addTemplateFormat adds the flag for the format of a [listing] to a command.
-func addTemplateFormat(cmd *cobra.Command, format *string) { addFormatFlag(cmd, format, flagsHelper.FormatHelp) }
+func addTemplateFormat(cmd *cobra.Command, format *string) {
+	addFormatFlag(cmd, format, flagsHelper.FormatHelp)
+}
 
 // addFormat adds the flag for tables and JSON to a command, which calls [checkFormat].
-func addFormat(cmd *cobra.Command, format *string) { addFormatFlag(cmd, format, `Format output ("table", "json")`) }
+func addFormat(cmd *cobra.Command, format *string) {
+	addFormatFlag(cmd, format, `Format output ("table", "json")`)
+}
 
 func addFormatFlag(cmd *cobra.Command, format *string, usage string) {
 	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, usage)

@@ -201,7 +201,7 @@ func activeCommands(ctx context.Context, l host.Located, now bool) ([]lifecycle.
 	}
 	busy, busyErr := l.Backend.Driver.Busy(ctx, l.Sandbox)
 	if busyErr != nil || busy {
-		return nil, hint.Wrap(fmt.Errorf("unknown what is running in the sandbox %s: %w", l.Sandbox.Name, errors.Join(err, busyErr)), "stop it with --now")
+		return nil, hint.Wrap(fmt.Errorf("listing processes in sandbox %s: %w", l.Sandbox.Name, errors.Join(err, busyErr)), "stop it with --now")
 	}
 	return nil, nil
 }

@@ -15,7 +15,7 @@ import (
 const pollEvery = time.Second
 
 // ErrUnknownEnd means that a loop has ended with an unknown exit code.
-var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log was removed")
+var ErrUnknownEnd = errors.New("loop exit code unknown: killed, or log removed")
 
 // Runs reports whether a process still runs in a sandbox.
 func Runs(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id string) (bool, error) {
