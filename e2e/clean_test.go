@@ -90,7 +90,8 @@ func TestStopNowFetchesCommits(t *testing.T) {
 		build.wait(t)
 		w.ralph(t, "stop", "--now").expect(t, 0)
 		assert.Assert(t, !w.sandbox(t).Running)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "b")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
+		assert.Equal(t, w.git(t, "log", "-2", "--format=%s", w.sandboxRef(t, "attempts/b/1")), "Uncommitted changes of task b\nb")
 	})
 }
 
@@ -182,7 +183,11 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 		}
 		done.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"echo c > c.txt"}})
 		done.ralph(t, "build").expect(t, 0)
+		var name string
 		for _, c := range w.containers(t) {
+			if c.Labels[labelPrefix+"scope.branch"] == "lost" {
+				name = c.Names[0][1:]
+			}
 			run(t, w.docker("stop", "-t", "0", c.ID)).expect(t, 0)
 		}
 		assert.NilError(t, os.RemoveAll(lost.repo))
@@ -201,7 +206,8 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 		}
 
 		res := w.ralph(t, "clean", "--all", "--force").expect(t, 0)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "lost"), "b")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "lost"), "first")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/lost"), "b")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add c")
 		for _, branch := range []string{"lost", "done"} {
 			w.assertRemoved(t, branch)
