@@ -16,7 +16,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
-
 )
 
 // The command line: forwarding of arguments, streams and exit codes, completion,
