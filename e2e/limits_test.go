@@ -153,8 +153,8 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 		assert.Equal(t, w.ralph(t, "shell", "--", "true").expect(t, 0).stderr, "")
 
 		// A command keeps its limits. Flags beat the file; the engine has fewer CPUs.
-		busy := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch beside; read x <.ralph/done"))
-		waitForFile(t, w.pathInside(t, "beside"))
+		busy := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch .ralph/beside; read x <.ralph/done"))
+		waitForFile(t, w.pathInside(t, ".ralph/beside"))
 		res = w.ralph(t, "--memory", "700m", "shell", "--", "true").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was not changed (memory from 640MiB to 700MiB): a command is running in it\n"))
 		assert.Equal(t, limits(), other)
