@@ -226,13 +226,23 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 // A repository that was deleted is cleaned up after from where it was, or by the
 // sandbox's name.
 func TestCleanWithoutTheRepository(t *testing.T) {
+	remove := func(t *testing.T, w *world, args ...string) {
+		t.Helper()
+		args = append([]string{"clean", "--force"}, args...)
+		if w.hasClone() {
+			res := w.ralph(t, args...).expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "it may have the only copy of its commits"))
+			args = append(args, "--discard-commits")
+		}
+		w.ok(t, args...)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+	}
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".git")))
 		assert.Check(t, is.Contains(w.ok(t, "ls"), name+" (current)"))
-		w.ok(t, "clean", "--force")
-		assert.Equal(t, len(w.sandboxes(t)), 0)
+		remove(t, w)
 
 		w.git(t, "init", "-q")
 		w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
@@ -241,8 +251,7 @@ func TestCleanWithoutTheRepository(t *testing.T) {
 		outside := *w
 		outside.repo = w.home
 		assert.NilError(t, os.RemoveAll(w.repo))
-		outside.ok(t, "clean", "--force", name)
-		assert.Equal(t, len(outside.sandboxes(t)), 0)
+		remove(t, &outside, name)
 	})
 }
 

@@ -90,14 +90,14 @@ func TestNextLoopEndsProcessesOfAKilledOne(t *testing.T) {
 // another command runs in it.
 func TestFullSandboxIsRestarted(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
-		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
+		w.configureUser(t, "[sandbox.resources]\npids = 128\n")
 		w.plan(t, task{ID: "a", Title: "Add one", Steps: []string{"touch one"}})
 		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		fill := func() {
-			run(t, w.docker("exec", name, "sh", "-c", "for i in $(seq 100); do setsid sleep 600 & done")) // the last one fails
+			run(t, w.docker("exec", name, "sh", "-c", "for i in $(seq 200); do setsid sleep 600 & done")) // the last one fails
 		}
-		said := "Sandbox " + name + " has reached its process limit (64): restarting it\n"
+		said := "Sandbox " + name + " has reached its process limit (128): restarting it\n"
 		restarted := func(command ...string) {
 			t.Helper()
 			fill()
@@ -119,7 +119,7 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 		fill()
 		res := w.ralph(t, "shell", "--", "true")
 		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(res.stderr, "sandbox "+name+" has reached its process limit (64), and another command is running in it\nHint: "))
+		assert.Check(t, is.Contains(res.stderr, "sandbox "+name+" has reached its process limit (128), and another command is running in it\nHint: "))
 		w.write(t, w.pathInside(t, ".ralph/done"), "\n")
 		other.wait(t).expect(t, 0)
 	})

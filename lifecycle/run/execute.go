@@ -29,7 +29,7 @@ type Result struct {
 
 // execute ensures the sandbox and runs the command. A loop that dies with its sandbox is
 // restarted after a repair.
-func (h session) execute(ctx context.Context, r Ready) Result {
+func (h session) execute(ctx context.Context, r Ready) (ended Result) {
 	command, ready := r.opts.Command, r.spec
 	if !ready.Ephemeral {
 		if err := h.SaveOwner(ready.Name, host.OwnerOf(r.wt)); err != nil {
@@ -43,7 +43,10 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	defer open.close()
+	defer func() {
+		open.release(ctx, h, ended)
+		open.close()
+	}()
 	ensurer, p := ensurer(h.Host, r.Target, r.use), h.process(r)
 	env := p.Env
 	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, logs: open.logs(), id: p.ID}

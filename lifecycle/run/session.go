@@ -47,6 +47,17 @@ func (s sessions) close() {
 	}
 }
 
+// release reopens the tasks of a loop that has ended, which it could not do if it was killed.
+func (s sessions) release(ctx context.Context, h session, ended Result) {
+	if h.token == "" || ended.lost != nil { // it is no loop, or may still run
+		return
+	}
+	_, err := s.store.ReleaseDead(context.WithoutCancel(ctx), func(a backlog.Agent) bool { return a.Session == h.id })
+	if err != nil {
+		s.host.Warn(fmt.Errorf("reopening the tasks of the loop: %w", err))
+	}
+}
+
 // logs is the directory of the worktree's logs.
 func (s sessions) logs() string { return s.host.LogsDir(s.name) }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	door "github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -193,6 +194,27 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 			stop()
 			<-d.dialed["x"].CloseChan()
 		})
+	}
+}
+
+// A loop that was killed has not reopened its tasks.
+func TestTasksOfAnEndedLoopAreReopened(t *testing.T) {
+	s, _, _ := dialing(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, id := range []string{"ended", "lost", "other"} {
+		agent, err := s.store.RegisterAgent(ctx, backlog.Agent{Loop: true, Session: id})
+		assert.NilError(t, err)
+		assert.NilError(t, s.store.Create(ctx, backlog.NewTask{Slug: id, Title: id}))
+		_, err = s.store.Claim(ctx, backlog.ClaimOptions{Slug: id, Agent: agent, Lease: time.Hour})
+		assert.NilError(t, err)
+	}
+	cancel() // a user's interrupt
+	s.release(ctx, session{id: "ended", token: "secret"}, Result{})
+	s.release(ctx, session{id: "lost", token: "secret"}, Result{lost: lifecycle.ErrDisconnected})
+	for id, status := range map[string]string{"ended": backlog.StatusOpen, "lost": backlog.StatusActive, "other": backlog.StatusActive} {
+		task, err := s.store.Show(t.Context(), id)
+		assert.NilError(t, err)
+		assert.Equal(t, task.Status, status, id)
 	}
 }
 
