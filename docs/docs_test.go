@@ -29,7 +29,7 @@ func TestDocumentedTestsExist(t *testing.T) {
 // TestSecurityClaimsNameTheirTests checks that no claim of what holds is without a
 // test.
 func TestSecurityClaimsNameTheirTests(t *testing.T) {
-	_, holds, found := strings.Cut(read(t, "security.md"), "\n## Guarantees\n")
+	_, holds, found := strings.Cut(read(t, "internals/security-tests.md"), "\n## Guarantees\n")
 	assert.Assert(t, found)
 	holds, _, found = strings.Cut(holds, "\n## ")
 	assert.Assert(t, found)
