@@ -40,6 +40,17 @@ func TestSecurityClaimsNameTheirTests(t *testing.T) {
 	}
 }
 
+// TestReferenceHasExamples checks that each command's page has examples below what is generated.
+func TestReferenceHasExamples(t *testing.T) {
+	pages, err := filepath.Glob("reference/ralph*.md")
+	assert.NilError(t, err)
+	assert.Assert(t, len(pages) > 30, "only %d pages", len(pages))
+	for _, page := range pages {
+		_, written, _ := strings.Cut(read(t, page), "<!---MARKER_GEN_END-->")
+		assert.Check(t, strings.HasPrefix(strings.TrimSpace(written), "## Examples\n") && strings.Contains(written, "```console\n$ "), "%s has no examples", page)
+	}
+}
+
 // tests returns the test code of the module.
 func tests(t *testing.T) string {
 	t.Helper()
