@@ -96,9 +96,14 @@ func TestInstallLatestRelease(t *testing.T) {
 // serveLatest has curl fetch the files of the latest release on GitHub.
 func (in *installation) serveLatest(t *testing.T, files map[string]string) {
 	t.Helper()
-	in.put(t, "curl", `while [ $# -gt 1 ]; do [ "$1" != -o ] || out=$2; shift; done
-[ "${1%/*}" = https://github.com/docker-ralph/docker-ralph/releases/latest/download ] && cp `+writeRelease(t, files)+`/"${1##*/}" "$out"
-`)
+	in.put(t, "curl", fakeCurl(writeRelease(t, files)))
+}
+
+// fakeCurl copies the files of the latest release on GitHub from a folder.
+func fakeCurl(folder string) string {
+	return `while [ $# -gt 1 ]; do [ "$1" != -o ] || out=$2; shift; done
+[ "${1%/*}" = https://github.com/docker-ralph/docker-ralph/releases/latest/download ] && cat ` + folder + `/"${1##*/}" >"$out"
+`
 }
 
 func TestInstallVerifiesTheSignature(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Event is a line of a loop's event log. In JSON, the fields of Data are beside time
-// and type. docs/events.md describes them for users.
+// and type. docs/reference/events.md describes them for users.
 type Event struct {
 	Time time.Time
 	Data Data
