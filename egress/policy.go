@@ -199,7 +199,7 @@ func (p Policy) Allow(e Entry) (Policy, error) {
 		return next, nil
 	}
 	if p.Mode == Deny && !e.Model {
-		return Policy{}, fmt.Errorf("allowing %s: the network policy is %q, which allows nothing but the agent's model", e.Rule, Deny)
+		return Policy{}, fmt.Errorf("cannot allow %s: the network policy is %q, which allows nothing but the agent's model", e.Rule, Deny)
 	}
 	next.Rules = append(next.Rules, e)
 	return next, nil
