@@ -72,6 +72,7 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newDiffCommand(d),
 		newApplyCommand(d),
 		newUndoCommand(d),
+		newPullRequestCommand(d),
 		newForwardedCommand(d, runflags.Run),
 		newForwardedCommand(d, runflags.Shell),
 		newTrustCommand(d),

@@ -45,7 +45,7 @@ func diffOf(ctx context.Context, w watch.Worktree, base, head string) (diff, err
 	if err != nil {
 		return diff{}, fmt.Errorf("reading the commits of the run: %w", err)
 	}
-	name := ""
+	var name string
 	if w.Sandbox != nil {
 		name = w.Sandbox.Name
 	} else if name, err = (gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}).SandboxName(); err != nil {

@@ -16,7 +16,7 @@ import (
 // DiffRun returns a git command that shows the commits of a run of a loop, by its number. It needs no engine. The
 // options are those of git diff.
 func DiffRun(ctx context.Context, h host.Host, l LoopLog, run int, options ...string) (show *exec.Cmd, err error) {
-	wt, name, err := l.find(ctx, h)
+	wt, name, err := l.Find(ctx, h)
 	if err != nil {
 		return nil, err
 	}

@@ -35,11 +35,11 @@ type UndoOptions struct {
 // Undo takes the commits of a loop back from the user's branch, once the user agrees, and reopens the tasks that it has
 // completed. It returns what it did or, with DryRun, would do, in sentences.
 func Undo(ctx context.Context, h host.Host, opts UndoOptions) ([]string, error) {
-	wt, name, err := LoopTarget{Worktree: opts.Worktree}.find(ctx, h)
+	wt, name, err := LoopTarget{Worktree: opts.Worktree}.Find(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSettled(ctx, h, wt, name); err != nil {
+	if err := CheckSettled(ctx, h, wt, name); err != nil {
 		return nil, err
 	}
 	store, err := backlogs.Read(ctx, h, name, wt.Scope)
@@ -140,8 +140,8 @@ func reopenUndone(ctx context.Context, store *backlog.Store, tasks []string, loo
 	return reopened, err
 }
 
-// checkSettled refuses to change or publish the branch of a loop that works, or whose commits it does not have.
-func checkSettled(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) error {
+// CheckSettled refuses to change or publish the branch of a loop that works, or whose commits it does not have.
+func CheckSettled(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) error {
 	works, err := loopWorks(ctx, h, wt, name)
 	if err != nil {
 		return err
