@@ -27,7 +27,7 @@ var floors = []string{
 	"lifecycle/commits",
 	"lifecycle/run",
 	"lifecycle/images lifecycle/manage",
-	"lifecycle/disk lifecycle/watch",
+	"lifecycle/disk lifecycle/pullrequest lifecycle/watch",
 	"lifecycle/dashboard",
 	"plugin",
 	"ralph/prices ralph/tempfiles",

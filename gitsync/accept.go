@@ -150,11 +150,13 @@ func (r *Repo) EndLoop(ctx context.Context) error {
 }
 
 // pushAccepted pushes. Commits that were not accepted stay for a loop, which sets them aside itself; for another
-// command, the user's repository keeps them.
+// command, and if the user's branch was moved back since, the user's repository keeps them.
 func (r *Repo) pushAccepted(ctx context.Context, st *state, sh Shell, branch string, wasDetached bool, res *Result) error {
 	if res.Unaccepted != "" && branch == st.Branch {
 		if r.loop {
-			return nil
+			if follows, err := r.git.Contains(ctx, "refs/heads/"+branch, st.Synced); err != nil || follows {
+				return err
+			}
 		}
 		kept := r.Prefix() + "/" + refname.Kept + res.tip
 		if err := r.updateRefs(ctx, fmt.Sprintf("update %s %s\n", kept, res.tip)); err != nil {

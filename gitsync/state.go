@@ -91,6 +91,7 @@ func (st *state) setSynced(commit string) {
 type pending struct {
 	From, To string
 	Token    string // content of index.lock
+	Undo     bool   `json:",omitempty"` // the sandbox does not have To as its commit
 }
 
 func statePath(stateDir, name string) string { return inGit(stateDir, name, "state.json") }

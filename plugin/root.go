@@ -71,6 +71,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newAttachCommand(d),
 		newDiffCommand(d),
 		newApplyCommand(d),
+		newUndoCommand(d),
+		newPullRequestCommand(d),
 		newForwardedCommand(d, runflags.Run),
 		newForwardedCommand(d, runflags.Shell),
 		newTrustCommand(d),

@@ -28,7 +28,7 @@ import (
 // returns its exit code. The error is [lifecycle.ErrDetached] if the user has detached
 // again.
 func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
-	wt, name, err := target.find(ctx, h)
+	wt, name, err := target.Find(ctx, h)
 	if err != nil {
 		return 0, err
 	}

@@ -39,7 +39,7 @@ const logEvery = 200 * time.Millisecond
 // same worktree. With Follow it returns the loop's
 // exit code, otherwise 0.
 func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
-	wt, name, err := opts.find(ctx, h)
+	wt, name, err := opts.Find(ctx, h)
 	if err != nil {
 		return 0, err
 	}

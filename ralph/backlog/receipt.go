@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
@@ -143,4 +144,27 @@ func deleteReceipts(ctx context.Context, tx *sql.Tx, id string) error {
 		_, err = tx.ExecContext(ctx, "DELETE FROM receipts WHERE task_id = ?", id)
 	}
 	return err
+}
+
+// Accepted returns the done tasks with the receipt of their last attempt, by its time. Those that the user has
+// finished have none.
+func (s *Store) Accepted(ctx context.Context) (tasks []Task, err error) {
+	err = s.read(ctx, func(tx *sql.Tx) error {
+		tasks = nil
+		done, err := s.selectTasks(ctx, tx, "t.status = 'done'")
+		if err != nil {
+			return err
+		}
+		for _, t := range done {
+			if t.Receipt, err = s.receipt(ctx, tx, t.Slug); err != nil {
+				return err
+			}
+			if t.Receipt != nil && t.Receipt.Attempt == t.Attempt {
+				tasks = append(tasks, t)
+			}
+		}
+		return nil
+	})
+	slices.SortStableFunc(tasks, func(a, b Task) int { return a.Receipt.Time.Compare(b.Receipt.Time) })
+	return tasks, err
 }

@@ -59,6 +59,34 @@ func TestAcceptMakesFinishedTasksDone(t *testing.T) {
 	assert.Equal(t, len(accepted), 0)
 }
 
+// A task that the user has finished after it was opened again has no receipt for that.
+func TestAcceptedTasks(t *testing.T) {
+	ctx := t.Context()
+	s := newStore(t)
+	add(t, s, "a", "b", "reopened", "again", "users")
+	none, err := s.Accepted(ctx)
+	assert.NilError(t, err)
+	assert.Equal(t, len(none), 0)
+
+	finish(t, s, "3c9e", "b", "reopened", "again")
+	_, err = s.Accept(ctx, "3c9e", map[string]Receipt{"b": {Loop: "x"}, "reopened": {}, "again": {}})
+	assert.NilError(t, err)
+	finish(t, s, "3c9e", "a")
+	_, err = s.Accept(ctx, "3c9e", map[string]Receipt{"a": {Loop: "y"}})
+	assert.NilError(t, err)
+	for _, slug := range []string{"reopened", "again"} {
+		assert.NilError(t, s.MakeOpen(ctx, slug, "undone"))
+	}
+	for _, slug := range []string{"again", "users"} {
+		claim(t, s, slug, "")
+		assert.NilError(t, s.Done(ctx, slug, ""))
+	}
+	tasks, err := s.Accepted(ctx)
+	assert.NilError(t, err)
+	assert.Equal(t, len(tasks), 2)
+	assert.Equal(t, tasks[0].Slug+tasks[0].Receipt.Loop+tasks[1].Slug+tasks[1].Receipt.Loop, "aybx")
+}
+
 // It is all or nothing.
 func TestTooLargeReceipt(t *testing.T) {
 	s := newStore(t)
