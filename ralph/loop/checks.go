@@ -36,7 +36,8 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	case !l.acceptable(it):
 		return noStop, nil
 	case it.noGit != nil && l.Reset != nil:
-		it.blameless = l.fullDisk() != nil // otherwise the agent has broken it
+		it.blameless = l.fullDisk() != nil
+		it.incomplete = !it.blameless // the agent has broken it
 		return noStop, l.reject(ctx, it, it.noGit.Error(), "git has failed")
 	case len(l.Checks) == 0:
 		return noStop, nil

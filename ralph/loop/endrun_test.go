@@ -122,7 +122,7 @@ func TestRunThatIsNotAcceptedStartsOver(t *testing.T) {
 			},
 		},
 		{
-			name: "git fails", first: finished("a"), outcome: outcomeReleased, forgiven: true,
+			name: "git fails", first: finished("a"), outcome: outcomeFailed,
 			set: func(g *gitLoop) {
 				g.Restore = func(context.Context) ([]string, error) { return nil, errors.New("git is broken") }
 			},

@@ -82,7 +82,7 @@ type iteration struct {
 	checkRefused  []denylog.Refusal // during its last check, also in refused
 	aside         attempt.Saved     // what it did not commit
 	leftOut       amend.LeftOut     // what its commits do not have
-	incomplete    bool              // a task is open again for that
+	incomplete    bool              // a task is open again for that, or because it has broken git
 	offBranch     []string          // its commits that the branch lacks
 	nested        []string          // uncommitted paths before it
 	cutShort      bool              // an interrupt kept the checks from ending
