@@ -58,13 +58,14 @@ $(PLATFORMS:%=cross-%): cross-%: guests
 	GOOS=$(os) GOARCH=$(word 2,$(subst -, ,$*)) \
 		$(GO_BUILD) -o bin/docker-ralph-$*$(if $(filter windows,$(os)),.exe) ./cmd/docker-ralph
 
-# For "scripts/install.sh --from". SHA256SUMS comes last: nothing is installed without it.
+# "make dist" at a tag gives the same bytes everywhere.
+DIST := dist
 .PHONY: dist
 dist: cross ## build the files of a release in dist/
-	rm -rf dist
-	mkdir dist
-	cp $(foreach p,$(PLATFORMS),bin/docker-ralph-$(p)$(if $(filter windows-%,$(p)),.exe)) scripts/install.sh dist/
-	cd dist && sums=$$({ command -v sha256sum || echo shasum -a 256; } | head -n 1) && $$sums * >.sums && mv .sums SHA256SUMS
+	rm -rf $(DIST) bin/share
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(AS_BUILT) $(GO) run ./docs/generate --release bin/share
+	nfpm=$$(scripts/tools.sh nfpm) && PATH="$$(dirname $(GO)):$$PATH" \
+		$(AS_BUILT) $(GO) run ./scripts/release --nfpm "$$nfpm" $(VERSION) bin/share bin $(DIST) $(PLATFORMS)
 
 ##@ Check
 .PHONY: test
@@ -75,6 +76,10 @@ test: build-here ## run all tests on a real engine, started for them
 test-all: build-here ## run them on both engines, with all drivers and remote engines
 	@ENGINES=all scripts/test.sh
 
+.PHONY: test-dist
+test-dist: ## test dist/ on bare machines: packages, archives, the image, upgrade and removal
+	@RALPH_TEST_DIST="$$PWD/dist" scripts/test.sh ./e2e -run '^TestDist'
+
 # The engines of the tests run on this machine: they need no programs for another.
 .PHONY: build-here
 build-here:
@@ -83,6 +88,12 @@ build-here:
 .PHONY: test-unit
 test-unit: ## run the tests that need no engine
 	GORACE=atexit_sleep_ms=0 $(GO) test -race "-gcflags=modernc.org/...=-race=false" -shuffle=on $(PACKAGES)
+
+# Those that run on macOS, too: the others need Linux, in their code or in their tests.
+CLIENT := hint lazyregexp scopes config wire gitrepo plugin
+.PHONY: test-client
+test-client: guests ## run the unit tests of packages that are not for Linux only
+	$(GO) test -shuffle=on $(CLIENT:%=./%/...)
 
 # No race detector and no shuffling, so that Go caches the results of unchanged packages. Without DWARF,
 # as linking is most of the work. Several packages mostly wait: four run at a time.

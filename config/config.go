@@ -17,6 +17,8 @@ type Config struct {
 	Image   Image
 	Loop    Loop
 	Notify  Notify
+	// Receipts says what is done with the receipts of tasks.
+	Receipts Receipts
 	// Checks are shell commands that have to pass before a finished task
 	// counts, in this order.
 	Checks []string
@@ -28,6 +30,12 @@ type Config struct {
 	Agents map[string]CustomAgent
 	// Prices are the user's own prices of models, by name.
 	Prices map[string]Price
+}
+
+// Receipts says what is done with the receipts of tasks, besides storing them. Only the user configures it.
+type Receipts struct {
+	// Notes adds them to their commits as git notes.
+	Notes bool
 }
 
 // Loop says when a loop ends before its work is done. It is part of what the

@@ -33,6 +33,10 @@ func notifySettings() []setting {
 			}
 			return nil
 		})},
+		{key: "receipts.notes", form: boolForm, set: userOnly(func(c *Config, v string) error {
+			c.Receipts.Notes = v == "true"
+			return nil
+		})},
 		{key: "notify.webhook", form: stringForm, secret: true, set: userOnly(func(c *Config, v string) error {
 			c.Notify.Webhook = v
 			return checkWebhook(v)

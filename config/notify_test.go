@@ -30,3 +30,12 @@ func TestNotify(t *testing.T) {
 		assert.ErrorContains(t, err, message)
 	}
 }
+
+func TestReceipts(t *testing.T) {
+	const notes = "[receipts]\nnotes = true\n"
+	e, err := Load(Sources{Root: t.TempDir(), UserDir: write(t, "config.toml", notes)})
+	assert.NilError(t, err)
+	assert.Assert(t, e.Receipts.Notes)
+	_, err = Load(Sources{Root: write(t, "ralph.toml", notes), UserDir: t.TempDir()})
+	assert.ErrorContains(t, err, "allowed only in your own configuration")
+}

@@ -245,16 +245,24 @@ const (
 	DefaultShm = 64 << 20 // the engine's own default
 )
 
+// DefaultTimeout is the default time limit of a run.
+const DefaultTimeout = time.Hour
+
+// DefaultLoop returns the defaults of [loop].
+func DefaultLoop() Loop {
+	return Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute, CheckTimeout: 10 * time.Minute}
+}
+
 // defaults returns the built-in configuration.
 func defaults() Config {
 	return Config{
 		Agent: Agent{Name: "claude", Permissions: PermissionsBypass},
 		Image: Image{Network: BuildNetworkDefault},
-		Loop:  Loop{MaxFailures: 3, Idle: 30 * time.Minute, MaxWait: 6 * time.Hour, Grace: time.Minute, CheckTimeout: 10 * time.Minute},
+		Loop:  DefaultLoop(),
 		Sandbox: Sandbox{
 			Enabled: true, Driver: DriverAuto, Reuse: true, Workspace: WorkspaceAuto, GitToken: GitTokenNone, ReadOnly: true,
 			Network:   Network{Policy: egress.Allowlist, Presets: DefaultPresets()},
-			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: 60 * time.Minute},
+			Resources: Resources{Memory: 8 << 30, CPUs: 4, Pids: 1024, Tmp: DefaultTmp, Shm: DefaultShm, Timeout: DefaultTimeout},
 		},
 	}
 }

@@ -130,6 +130,9 @@ const userTemplate = `
 # [notify]
 # command = []                  # receives each event as JSON, such as ["notify-send", "docker ralph"]
 # webhook = ""                  # URL that each event is sent to
+#
+# [receipts]
+# notes = false                 # add the receipts of tasks to their commits as git notes
 `
 
 // WriteUserFile checks the text of the user's configuration and writes it.

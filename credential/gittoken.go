@@ -31,7 +31,7 @@ type GitTokens struct {
 }
 
 // ErrNoGitToken means that there is no token.
-var ErrNoGitToken = errors.New("git and the environment have none")
+var ErrNoGitToken = errors.New("none in git or the environment")
 
 // gitLimit bounds one call of git, whose helpers may prompt.
 const gitLimit = 20 * time.Second
@@ -100,7 +100,7 @@ func parseGitToken(text string, now time.Time) (GitToken, error) {
 			t.secret = value
 		case "password_expiry_utc":
 			if ends, err := strconv.ParseInt(value, 10, 64); err == nil && now.Unix() >= ends {
-				return GitToken{}, errors.New("the stored one has expired")
+				return GitToken{}, errors.New("stored token has expired")
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func parseGitToken(text string, now time.Time) (GitToken, error) {
 		return GitToken{}, ErrNoGitToken
 	}
 	if strings.ContainsFunc(t.user+t.secret, unicode.IsControl) || strings.Contains(t.user, ":") {
-		return GitToken{}, errors.New("the stored one has characters that HTTP does not allow")
+		return GitToken{}, errors.New("stored token contains invalid characters")
 	}
 	return t, nil
 }

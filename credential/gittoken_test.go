@@ -96,7 +96,7 @@ func TestGitToken(t *testing.T) {
 		{"gh's own variable counts first", map[string]string{"GITHUB_TOKEN": "two", "GH_TOKEN": " one\n"}, "exit 9", github, GitToken{"x-access-token", "one"}, ""},
 		{"the other one", map[string]string{"GITHUB_TOKEN": "two", "GH_TOKEN": ""}, "exit 9", github, GitToken{"x-access-token", "two"}, ""},
 		{"gitlab's", map[string]string{"GITHUB_TOKEN": "two", "GITLAB_TOKEN": "three"}, "exit 9", gitlab, GitToken{"oauth2", "three"}, ""},
-		{"a token is for its host only", map[string]string{"GITHUB_TOKEN": "two", "GITLAB_TOKEN": "three"}, "exit 128", own, GitToken{}, "git and the environment have none"},
+		{"a token is for its host only", map[string]string{"GITHUB_TOKEN": "two", "GITLAB_TOKEN": "three"}, "exit 128", own, GitToken{}, "none in git or the environment"},
 		{
 			"what git has stored", nil,
 			`case "$*" in *"-c core.askPass= -c credential.interactive=false credential fill") ;; *) exit 1 ;; esac
@@ -107,7 +107,7 @@ printf 'protocol=https\nhost=git.example:8443\nusername=una\npassword=p=w\n'`, o
 			GitToken{"una", "p=w"},
 			"",
 		},
-		{"nothing is stored", nil, "echo protocol=https", own, GitToken{}, "git and the environment have none"},
+		{"nothing is stored", nil, "echo protocol=https", own, GitToken{}, "none in git or the environment"},
 		{"it has expired", nil, "printf 'username=u\\npassword=p\\npassword_expiry_utc=1000\\n'", own, GitToken{}, "has expired"},
 		{"it waits", nil, "sleep 100", own, GitToken{}, "\"git credential fill\" did not answer within"},
 	} {

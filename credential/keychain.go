@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // KeychainProgram reads the Keychain of macOS.
@@ -55,7 +57,7 @@ func (r Router) keychain(ctx context.Context, item string) ([]byte, error) {
 	case keychainNoItem:
 		return nil, nil
 	case keychainLocked:
-		return nil, errors.New("locked: run \"security unlock-keychain\"")
+		return nil, hint.Wrap(errors.New("locked"), "run %q", "security unlock-keychain")
 	case keychainRefused, keychainCanceled:
 		return nil, errors.New("access denied")
 	default:

@@ -29,7 +29,7 @@ func TestDocumentedTestsExist(t *testing.T) {
 // TestSecurityClaimsNameTheirTests checks that no claim of what holds is without a
 // test.
 func TestSecurityClaimsNameTheirTests(t *testing.T) {
-	_, holds, found := strings.Cut(read(t, "security.md"), "\n## Guarantees\n")
+	_, holds, found := strings.Cut(read(t, "internals/security-tests.md"), "\n## Guarantees\n")
 	assert.Assert(t, found)
 	holds, _, found = strings.Cut(holds, "\n## ")
 	assert.Assert(t, found)
@@ -37,6 +37,17 @@ func TestSecurityClaimsNameTheirTests(t *testing.T) {
 	assert.Assert(t, len(claims) > 15, "only %d claims", len(claims))
 	for _, claim := range claims {
 		assert.Check(t, strings.Contains(claim, "(`Test"), "no test shows this: %s", claim)
+	}
+}
+
+// TestReferenceHasExamples checks that each command's page has examples below what is generated.
+func TestReferenceHasExamples(t *testing.T) {
+	pages, err := filepath.Glob("reference/ralph*.md")
+	assert.NilError(t, err)
+	assert.Assert(t, len(pages) > 30, "only %d pages", len(pages))
+	for _, page := range pages {
+		_, written, _ := strings.Cut(read(t, page), "<!---MARKER_GEN_END-->")
+		assert.Check(t, strings.HasPrefix(strings.TrimSpace(written), "## Examples\n") && strings.Contains(written, "```console\n$ "), "%s has no examples", page)
 	}
 }
 

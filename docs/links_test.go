@@ -59,7 +59,7 @@ func TestPagesAreLinked(t *testing.T) {
 // pages returns all pages, the generated ones too.
 func pages(t *testing.T) []string {
 	t.Helper()
-	all := []string{"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md"}
+	all := []string{"../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../SECURITY.md", "../CODE_OF_CONDUCT.md"}
 	assert.NilError(t, filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if filepath.Ext(path) == ".md" {
 			all = append(all, path)

@@ -57,6 +57,20 @@ func TestHostedCIRunsTheSame(t *testing.T) {
 	}
 }
 
+// TestActionsArePinned checks that workflows name actions of others by commit: a tag can be moved.
+func TestActionsArePinned(t *testing.T) {
+	workflows, err := filepath.Glob("../.github/workflows/*.yml")
+	assert.NilError(t, err)
+	checked := 0
+	for _, file := range workflows {
+		for _, m := range regexp.MustCompile(`uses: (.*)`).FindAllStringSubmatch(read(t, file), -1) {
+			checked++
+			assert.Check(t, regexp.MustCompile(`^(\./.*|[^@]+@[0-9a-f]{40} # v[0-9.]+)$`).MatchString(m[1]), "%s uses %s", file, m[1])
+		}
+	}
+	assert.Assert(t, checked > 10, "only %d actions", checked)
+}
+
 // TestDependenciesAreDocumented checks that each direct dependency is listed.
 func TestDependenciesAreDocumented(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json").Output()

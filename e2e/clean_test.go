@@ -90,7 +90,8 @@ func TestStopNowFetchesCommits(t *testing.T) {
 		build.wait(t)
 		w.ralph(t, "stop", "--now").expect(t, 0)
 		assert.Assert(t, !w.sandbox(t).Running)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "b")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
+		assert.Equal(t, w.git(t, "log", "-2", "--format=%s", w.sandboxRef(t, "attempts/b/1")), "Uncommitted changes of task b\nb")
 	})
 }
 
@@ -182,7 +183,11 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 		}
 		done.plan(t, task{ID: "c", Title: "Add c", Steps: []string{"echo c > c.txt"}})
 		done.ralph(t, "build").expect(t, 0)
+		var name string
 		for _, c := range w.containers(t) {
+			if c.Labels[labelPrefix+"scope.branch"] == "lost" {
+				name = c.Names[0][1:]
+			}
 			run(t, w.docker("stop", "-t", "0", c.ID)).expect(t, 0)
 		}
 		assert.NilError(t, os.RemoveAll(lost.repo))
@@ -201,7 +206,8 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 		}
 
 		res := w.ralph(t, "clean", "--all", "--force").expect(t, 0)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "lost"), "b")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "lost"), "first")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/lost"), "b")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add c")
 		for _, branch := range []string{"lost", "done"} {
 			w.assertRemoved(t, branch)
@@ -220,13 +226,23 @@ func TestCleanAllFetchesCommits(t *testing.T) {
 // A repository that was deleted is cleaned up after from where it was, or by the
 // sandbox's name.
 func TestCleanWithoutTheRepository(t *testing.T) {
+	remove := func(t *testing.T, w *world, args ...string) {
+		t.Helper()
+		args = append([]string{"clean", "--force"}, args...)
+		if w.hasClone() {
+			res := w.ralph(t, args...).expect(t, 1)
+			assert.Check(t, is.Contains(res.stderr, "it may have the only copy of its commits"))
+			args = append(args, "--discard-commits")
+		}
+		w.ok(t, args...)
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+	}
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, ".git")))
 		assert.Check(t, is.Contains(w.ok(t, "ls"), name+" (current)"))
-		w.ok(t, "clean", "--force")
-		assert.Equal(t, len(w.sandboxes(t)), 0)
+		remove(t, w)
 
 		w.git(t, "init", "-q")
 		w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
@@ -235,8 +251,7 @@ func TestCleanWithoutTheRepository(t *testing.T) {
 		outside := *w
 		outside.repo = w.home
 		assert.NilError(t, os.RemoveAll(w.repo))
-		outside.ok(t, "clean", "--force", name)
-		assert.Equal(t, len(outside.sandboxes(t)), 0)
+		remove(t, &outside, name)
 	})
 }
 

@@ -3,10 +3,8 @@
 package e2e
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -252,11 +249,6 @@ func (w *world) remove(t *testing.T, sb sandbox) {
 	}
 }
 
-// keepalives are the processes that keep the world's sandboxes alive.
-func (w *world) keepalives() []int {
-	return processesWith("--config="+w.config+"\x00", "\x00_keep\x00")
-}
-
 // processesWith returns the processes that have all of the texts in their
 // command lines, whose arguments end with a zero byte each.
 func processesWith(texts ...string) []int {
@@ -279,9 +271,6 @@ func (w *world) purgeFake(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), timeout)
 	defer cancel()
-	for _, pid := range w.keepalives() {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
-	}
 	assert.Check(t, sandboxcli.Purge(ctx, w.fakeDir))
 	w.removeContainers(t)
 }
@@ -337,29 +326,4 @@ func (s *imageStore) seedTemplates(t *testing.T, w *world) {
 		s.templates = map[string]string{}
 	}
 	s.templates[w.engine.Name] = string(content)
-}
-
-// waitForKeepalive waits until a keeper has a session in a microVM.
-func (w *world) waitForKeepalive(t *testing.T, sb sandbox) {
-	t.Helper()
-	eventually(t, func() error {
-		sessions, err := filepath.Glob(filepath.Join(w.fakeDir, "*", "sessions", sb.Name, "*"))
-		for _, file := range sessions {
-			if command, _ := os.ReadFile(file); strings.Contains(string(command), " _hold ") { // some have ended
-				return nil
-			}
-		}
-		return cmp.Or(err, errors.New("no keeper has a session"))
-	})
-}
-
-// waitForNoKeepalive waits until no keeper is left.
-func (w *world) waitForNoKeepalive(t *testing.T) {
-	t.Helper()
-	eventually(t, func() error {
-		if left := w.keepalives(); len(left) > 0 {
-			return errors.New(fmt.Sprint("keepers are left: ", left))
-		}
-		return nil
-	})
 }

@@ -28,14 +28,11 @@ import (
 func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		w.configureUser(t, "[sandbox]\nreuse_container = false\n")
-		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{
-			"echo a > a && git add a && git commit -qm 'Only a' && git tag good",
-			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w a) | git mktree) && git reset -q --soft $(git commit-tree -m bad -p HEAD $tree)`,
-		}})
-		build := w.ralph(t, "build", "-n", "1")
-		assert.Check(t, build.code != 0)
+		res := w.ralph(t, "shell", "--", "sh", "-c", "echo a > a && git add a && git commit -qm 'Only a' && git tag good && "+
+			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w a) | git mktree) && git reset -q --soft $(git commit-tree -m bad -p HEAD $tree)`)
+		assert.Check(t, res.code != 0)
 		kept := w.sandbox(t)
-		assert.Check(t, is.Contains(build.stderr, "commits stay in the sandbox "+kept.Name+": "))
+		assert.Check(t, is.Contains(res.stderr, "commits stay in the sandbox "+kept.Name+": "))
 		assert.Check(t, !strings.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 
 		run(t, w.docker("exec", "-u", w.insideUser(), kept.ID, "git", "-C", w.repo, "reset", "-q", "--soft", "good")).expect(t, 0)
@@ -123,7 +120,8 @@ func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 		build.wait(t)
 		run(t, w.docker("rm", "-f", w.container(t).ID)).expect(t, 0)
 		w.createSandbox(t)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "hanging")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "first")
+		assert.Assert(t, is.Contains(w.git(t, "for-each-ref", "--format=%(refname) %(subject)", "refs/ralph"), " hanging"))
 	})
 }
 

@@ -197,7 +197,7 @@ func TestGitTokenIsNotUsedWhereItIsUnsafe(t *testing.T) {
 		for _, tc := range []struct{ workspace, network, why string }{
 			{"live", "allowlist", `it needs a clone (sandbox.workspace = "clone"), because otherwise the agent can change which repository the token is for`},
 			{"clone", "deny", `it needs the network policy "allowlist"`},
-			{"clone", "allowlist", "no token for git.example: git and the environment have none"},
+			{"clone", "allowlist", "no token for git.example: none in git or the environment"},
 		} {
 			w.setenv("RALPH_WORKSPACE", tc.workspace)
 			w.setenv("RALPH_NETWORK", tc.network)

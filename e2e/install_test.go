@@ -45,17 +45,16 @@ func TestInstallFromBin(t *testing.T) {
 
 func TestInstallRelease(t *testing.T) {
 	t.Parallel()
-	files := release(releaseName, fakePlugin)
+	folder := writeRelease(t, release(t, releaseName, fakePlugin))
 	mux := http.NewServeMux()
-	mux.Handle("/v7/", http.StripPrefix("/v7/", http.FileServer(http.Dir(writeRelease(t, files)))))
-	mux.HandleFunc("/v7.tar.gz", func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write(releaseArchive(t, files)) })
+	mux.Handle("/v7/", http.StripPrefix("/v7/", http.FileServer(http.Dir(folder))))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	for _, tc := range []struct{ name, from, without string }{
-		{name: "folder", from: writeRelease(t, files)},
-		{name: "archive", from: archiveFile(t, files)},
+		{name: "folder", from: folder},
+		{name: "archive", from: folder + "/" + releaseName},
 		{name: "URL of a folder", from: server.URL + "/v7/"},
-		{name: "URL of an archive", from: server.URL + "/v7.tar.gz"},
+		{name: "URL of an archive", from: server.URL + "/v7/" + releaseName},
 		{name: "without curl", from: server.URL + "/v7", without: "curl"},
 		{name: "without sha256sum", from: server.URL + "/v7", without: "sha256sum"},
 	} {
@@ -73,11 +72,96 @@ func TestInstallRelease(t *testing.T) {
 	}
 }
 
+// An installer without a release beside it installs the latest one, and so does one from a pipe.
+func TestInstallLatestRelease(t *testing.T) {
+	t.Parallel()
+	for _, piped := range []bool{false, true} {
+		t.Run(fmt.Sprintf("piped %t", piped), func(t *testing.T) {
+			t.Parallel()
+			in := newInstallation(t)
+			in.serveLatest(t, release(t, releaseName, fakePlugin))
+			alone := filepath.Join(in.dir, "install.sh")
+			assert.NilError(t, copyProgram(in.script, alone))
+			in.script = alone
+			if piped {
+				in.script = filepath.Join(in.dir, "piped.sh")
+				assert.NilError(t, os.WriteFile(in.script, []byte("#!/bin/sh\nbash <"+alone+"\n"), 0o755))
+			}
+			in.run(t).expect(t, 0)
+			in.installed(t, fakePlugin)
+		})
+	}
+}
+
+// serveLatest has curl fetch the files of the latest release on GitHub.
+func (in *installation) serveLatest(t *testing.T, files map[string]string) {
+	t.Helper()
+	in.put(t, "curl", fakeCurl(writeRelease(t, files)))
+}
+
+// fakeCurl copies the files of the latest release on GitHub from a folder.
+func fakeCurl(folder string) string {
+	return `while [ $# -gt 1 ]; do [ "$1" != -o ] || out=$2; shift; done
+[ "${1%/*}" = https://github.com/docker-ralph/docker-ralph/releases/latest/download ] && cat ` + folder + `/"${1##*/}" >"$out"
+`
+}
+
+func TestInstallVerifiesTheSignature(t *testing.T) {
+	t.Parallel()
+	unsigned := release(t, releaseName, fakePlugin)
+	signed := release(t, releaseName, fakePlugin)
+	signed["provenance.sigstore.json"] = "{}"
+	// Both verifiers get the file and its bundle.
+	const verifies = `case "$*" in *" --bundle "*/provenance.sigstore.json*/` + releaseName + `) echo Verified;; *--help) ;; *) exit 1;; esac` + "\n"
+	for _, tc := range []struct {
+		name, program, script string
+		files                 map[string]string
+		code                  int
+		says                  string
+	}{
+		{"cosign", "cosign", verifies, signed, 0, "Verified"},
+		{"gh", "gh", verifies, signed, 0, "Verified"},
+		{"wrong signature", "cosign", "exit 1\n", signed, 1, releaseName + " is not signed by docker-ralph/docker-ralph/.github/workflows/release.yml: nothing was installed"},
+		{"no signature", "cosign", verifies, unsigned, 1, "has no provenance.sigstore.json: nothing was installed"},
+		{"no verifier", "gh", "exit 1\n", signed, 0, "signature not verified: that needs cosign or gh"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			in := newInstallation(t)
+			in.without(t, "cosign")
+			in.serveLatest(t, tc.files)
+			in.put(t, tc.program, tc.script)
+			in.old(t)
+			res := in.run(t, "--from", "https://github.com/docker-ralph/docker-ralph/releases/latest/download").expect(t, tc.code)
+			assert.Check(t, is.Contains(res.stderr, tc.says))
+			in.installed(t, map[int]string{0: fakePlugin, 1: "old"}[tc.code])
+		})
+	}
+	t.Run("a folder does not need one", func(t *testing.T) {
+		t.Parallel()
+		in := newInstallation(t)
+		in.put(t, "cosign", verifies)
+		res := in.run(t, "--from", writeRelease(t, unsigned)).expect(t, 0)
+		assert.Check(t, is.Contains(res.stderr, "signature not verified: "))
+	})
+}
+
 // The installer of a release installs that one.
 func TestInstallFromTheReleaseOfTheInstaller(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)
-	folder := writeRelease(t, release(releaseName, fakePlugin))
+	folder := writeRelease(t, release(t, releaseName, fakePlugin))
+	assert.NilError(t, copyProgram(in.script, filepath.Join(folder, "install.sh")))
+	in.script = filepath.Join(folder, "install.sh")
+	in.run(t).expect(t, 0)
+	in.installed(t, fakePlugin)
+}
+
+// The installer of an archive installs the plugin beside it.
+func TestInstallFromAnUnpackedArchive(t *testing.T) {
+	t.Parallel()
+	in := newInstallation(t)
+	folder := writeRelease(t, map[string]string{"docker-ralph": fakePlugin})
 	assert.NilError(t, copyProgram(in.script, filepath.Join(folder, "install.sh")))
 	in.script = filepath.Join(folder, "install.sh")
 	in.run(t).expect(t, 0)
@@ -109,7 +193,7 @@ func TestInstallTriesThePlugin(t *testing.T) {
 			} else {
 				in.put(t, "docker", tc.docker)
 			}
-			res := in.run(t, "--from", writeRelease(t, release(releaseName, fakePlugin))).expect(t, tc.code)
+			res := in.run(t, "--from", writeRelease(t, release(t, releaseName, fakePlugin))).expect(t, tc.code)
 			assert.Check(t, is.Contains(res.stderr, "installed "+in.target))
 			for _, want := range tc.said {
 				assert.Check(t, is.Contains(res.stderr, want))
@@ -120,35 +204,37 @@ func TestInstallTriesThePlugin(t *testing.T) {
 
 func TestInstallErrors(t *testing.T) {
 	t.Parallel()
-	good := release(releaseName, fakePlugin)
+	good := release(t, releaseName, fakePlugin)
 	without := func(name string) map[string]string {
-		files := release(releaseName, fakePlugin)
+		files := release(t, releaseName, fakePlugin)
 		delete(files, name)
 		return files
 	}
 	with := func(name, content string) map[string]string {
-		files := release(releaseName, fakePlugin)
+		files := release(t, releaseName, fakePlugin)
 		files[name] = content
 		return files
 	}
-	server := httptest.NewServer(http.FileServer(http.Dir(writeRelease(t, with(releaseName, "#!/bin/sh\ntampered")))))
+	server := httptest.NewServer(http.FileServer(http.Dir(writeRelease(t, with(releaseName, "tampered")))))
 	t.Cleanup(server.Close)
+	plugin := func(script string) string { return writeRelease(t, release(t, releaseName, script)) }
 	for _, tc := range []struct{ name, from, says string }{
-		{"tampered", writeRelease(t, with(releaseName, "#!/bin/sh\ntampered")), "has the SHA-256 "},
-		{"tampered in an archive", archiveFile(t, with(releaseName, "tampered")), "has the SHA-256 "},
+		{"tampered", writeRelease(t, with(releaseName, "tampered")), "has the SHA-256 "},
+		{"tampered, by the archive", writeRelease(t, with(releaseName, "tampered")) + "/" + releaseName, "has the SHA-256 "},
 		{"tampered on a server", server.URL, "has the SHA-256 "},
 		{"no sums", writeRelease(t, without("SHA256SUMS")), "has no SHA256SUMS"},
-		{"no sums in an archive", archiveFile(t, without("SHA256SUMS")), "has no SHA256SUMS"},
+		{"no sums beside the archive", writeRelease(t, without("SHA256SUMS")) + "/" + releaseName, "has no SHA256SUMS"},
 		{"no sums on a server", server.URL + "/none", "/none/SHA256SUMS could not be downloaded"},
 		{"empty sums", writeRelease(t, with("SHA256SUMS", "")), "has no single entry for " + releaseName},
 		{"sum of another", writeRelease(t, with("SHA256SUMS", strings.ReplaceAll(good["SHA256SUMS"], releaseName, releaseName+"x"))), "has no single entry"},
 		{"two sums", writeRelease(t, with("SHA256SUMS", good["SHA256SUMS"]+good["SHA256SUMS"])), "has no single entry"},
 		{"no sum", writeRelease(t, with("SHA256SUMS", "  "+releaseName+"\n")), "has no single entry"},
-		{"no plugin", writeRelease(t, without(releaseName)), "has no " + releaseName},
-		{"no archive", archiveFileOf(t, "text"), "cannot be unpacked"},
-		{"a plugin that fails", writeRelease(t, release(releaseName, "#!/bin/sh\nexit 3\n")), "does not work as a plugin"},
-		{"no program", writeRelease(t, release(releaseName, "\x7fELF")), "does not work as a plugin"},
-		{"another's plugin", writeRelease(t, release(releaseName, "#!/bin/sh\necho '{\"Vendor\": \"x\"}'\n")), "does not work as a plugin"},
+		{"no archive of this platform", writeRelease(t, without(releaseName)), "has no " + releaseName},
+		{"no archive", writeRelease(t, releaseOf(releaseName, "text")), "cannot be unpacked"},
+		{"no plugin", writeRelease(t, releaseOf(releaseName, releaseArchive(t, "README.md", ""))), "has no docker-ralph"},
+		{"a plugin that fails", plugin("#!/bin/sh\nexit 3\n"), "does not work as a plugin"},
+		{"no program", plugin("\x7fELF"), "does not work as a plugin"},
+		{"another's plugin", plugin("#!/bin/sh\necho '{\"Vendor\": \"x\"}'\n"), "does not work as a plugin"},
 		{"nothing there", "/nowhere", "neither a directory nor an archive"},
 		{"plain http", "http://example.com/v7", "is not secure"},
 		{"plain http to a host like ours", "http://localhost.example.com/v7", "is not secure"},
@@ -167,17 +253,10 @@ func TestInstallErrors(t *testing.T) {
 	}
 }
 
-func archiveFileOf(t *testing.T, content string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "release.tar.gz")
-	assert.NilError(t, os.WriteFile(path, []byte(content), 0o644))
-	return path
-}
-
 // A server of a release may lead elsewhere, but not out of https.
 func TestInstallFollowsRedirectsWithinHTTPS(t *testing.T) {
 	t.Parallel()
-	files := http.FileServer(http.Dir(writeRelease(t, release(releaseName, fakePlugin))))
+	files := http.FileServer(http.Dir(writeRelease(t, release(t, releaseName, fakePlugin))))
 	plain := httptest.NewServer(files)
 	t.Cleanup(plain.Close)
 	mux := http.NewServeMux()
@@ -233,7 +312,7 @@ func TestInstallSelectsThePlatform(t *testing.T) {
 			in := newInstallation(t)
 			in.put(t, "uname", "case $1 in -s) echo "+tc.system+";; -m) echo "+tc.machine+";; esac\n")
 			in.put(t, "sysctl", "[ -n \""+tc.sysctl+"\" ] && echo "+tc.sysctl+"\n")
-			from := writeRelease(t, release(tc.name, fakePlugin))
+			from := writeRelease(t, release(t, tc.name+".tar.gz", fakePlugin))
 			if tc.says != "" {
 				assert.Check(t, is.Contains(in.run(t, "--from="+from).expect(t, 1).stderr, tc.says))
 				return
@@ -254,7 +333,7 @@ func TestInstallUnderSudo(t *testing.T) {
 	assert.NilError(t, err)
 	in := newInstallation(t)
 	in.env = append(in.env, "SUDO_USER=nobody")
-	in.run(t, "--from", writeRelease(t, release(releaseName, fakePlugin))).expect(t, 0)
+	in.run(t, "--from", writeRelease(t, release(t, releaseName, fakePlugin))).expect(t, 0)
 	in.installed(t, fakePlugin)
 	for _, path := range []string{in.target, filepath.Dir(in.target)} {
 		info, err := os.Stat(path)
@@ -292,9 +371,9 @@ func TestInstallKeepsADirectory(t *testing.T) {
 	t.Parallel()
 	in := newInstallation(t)
 	assert.NilError(t, os.MkdirAll(in.target, 0o755))
-	for _, args := range [][]string{{"--from", writeRelease(t, release(releaseName, fakePlugin))}, {"--uninstall"}} {
+	for _, args := range [][]string{{"--from", writeRelease(t, release(t, releaseName, fakePlugin))}, {"--uninstall"}} {
 		assert.Check(t, is.Contains(in.run(t, args...).expect(t, 1).stderr, in.target+" is a directory"))
 	}
-	assert.Check(t, is.Contains(in.run(t, "--help").expect(t, 0).stdout, "Usage: scripts/install.sh"))
+	assert.Check(t, is.Contains(in.run(t, "--help").expect(t, 0).stdout, "Usage: install.sh"))
 	assert.Check(t, is.Contains(in.run(t, "--from-where").expect(t, 1).stderr, `"--from-where" is not a known option`))
 }

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -98,12 +99,17 @@ func (in *installation) without(t *testing.T, name string) {
 // fakePlugin answers as the plugin does when the Docker CLI asks what it is, or runs it.
 const fakePlugin = "#!/bin/sh\n[ \"$1\" != docker-cli-plugin-metadata ] || echo '{ \"SchemaVersion\": \"0.1.0\", \"Vendor\": \"docker-ralph\", \"Version\": \"v7\" }'\n"
 
-const releaseName = "docker-ralph-" + runtime.GOOS + "-" + runtime.GOARCH
+const releaseName = "docker-ralph-" + runtime.GOOS + "-" + runtime.GOARCH + ".tar.gz"
 
 // release is one that has a plugin.
-func release(name, plugin string) map[string]string {
-	return map[string]string{name: plugin, "SHA256SUMS": fmt.Sprintf(
-		"%064x  other\n%x  %s\n", 1, sha256.Sum256([]byte(plugin)), name)}
+func release(t *testing.T, name, plugin string) map[string]string {
+	t.Helper()
+	return releaseOf(name, releaseArchive(t, strings.TrimSuffix(name, ".tar.gz")+"/docker-ralph", plugin))
+}
+
+func releaseOf(name, archive string) map[string]string {
+	return map[string]string{name: archive, "SHA256SUMS": fmt.Sprintf(
+		"%064x  other\n%x  %s\n", 1, sha256.Sum256([]byte(archive)), name)}
 }
 
 func writeRelease(t *testing.T, files map[string]string) (folder string) {
@@ -115,25 +121,18 @@ func writeRelease(t *testing.T, files map[string]string) (folder string) {
 	return folder
 }
 
-// releaseArchive is a release as a .tar.gz, below one directory.
-func releaseArchive(t *testing.T, files map[string]string) []byte {
+// releaseArchive is a .tar.gz of one program.
+func releaseArchive(t *testing.T, name, content string) string {
 	t.Helper()
 	var b bytes.Buffer
 	zipped := gzip.NewWriter(&b)
 	out := tar.NewWriter(zipped)
-	for name, content := range files {
-		assert.NilError(t, out.WriteHeader(&tar.Header{Name: "docker-ralph-v7/" + name, Mode: 0o644, Size: int64(len(content))}))
-		_, err := out.Write([]byte(content))
-		assert.NilError(t, err)
-	}
+	assert.NilError(t, out.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
+	_, err := out.Write([]byte(content))
+	assert.NilError(t, err)
 	assert.NilError(t, out.Close())
 	assert.NilError(t, zipped.Close())
-	return b.Bytes()
-}
-
-func archiveFile(t *testing.T, files map[string]string) string {
-	t.Helper()
-	return archiveFileOf(t, string(releaseArchive(t, files)))
+	return b.String()
 }
 
 // installed asserts that the plugin is there, with what it needs to be run.

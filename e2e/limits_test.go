@@ -90,14 +90,14 @@ func TestNextLoopEndsProcessesOfAKilledOne(t *testing.T) {
 // another command runs in it.
 func TestFullSandboxIsRestarted(t *testing.T) {
 	andRemote(t, onEngines, func(t *testing.T, w *world) {
-		w.configureUser(t, "[sandbox.resources]\npids = 64\n")
+		w.configureUser(t, "[sandbox.resources]\npids = 128\n")
 		w.plan(t, task{ID: "a", Title: "Add one", Steps: []string{"touch one"}})
 		w.createSandbox(t)
 		name := w.sandbox(t).Name
 		fill := func() {
-			run(t, w.docker("exec", name, "sh", "-c", "for i in $(seq 100); do setsid sleep 600 & done")) // the last one fails
+			run(t, w.docker("exec", name, "sh", "-c", "for i in $(seq 200); do setsid sleep 600 & done")) // the last one fails
 		}
-		said := "Sandbox " + name + " has reached its process limit (64): restarting it\n"
+		said := "Sandbox " + name + " has reached its process limit (128): restarting it\n"
 		restarted := func(command ...string) {
 			t.Helper()
 			fill()
@@ -119,7 +119,7 @@ func TestFullSandboxIsRestarted(t *testing.T) {
 		fill()
 		res := w.ralph(t, "shell", "--", "true")
 		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(res.stderr, "sandbox "+name+" has reached its process limit (64), and another command is running in it\nHint: "))
+		assert.Check(t, is.Contains(res.stderr, "sandbox "+name+" has reached its process limit (128), and another command is running in it\nHint: "))
 		w.write(t, w.pathInside(t, ".ralph/done"), "\n")
 		other.wait(t).expect(t, 0)
 	})
@@ -153,8 +153,8 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 		assert.Equal(t, w.ralph(t, "shell", "--", "true").expect(t, 0).stderr, "")
 
 		// A command keeps its limits. Flags beat the file; the engine has fewer CPUs.
-		busy := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch beside; read x <.ralph/done"))
-		waitForFile(t, w.pathInside(t, "beside"))
+		busy := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch .ralph/beside; read x <.ralph/done"))
+		waitForFile(t, w.pathInside(t, ".ralph/beside"))
 		res = w.ralph(t, "--memory", "700m", "shell", "--", "true").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was not changed (memory from 640MiB to 700MiB): a command is running in it\n"))
 		assert.Equal(t, limits(), other)

@@ -293,7 +293,7 @@ func TestCostOfALongLastMessageIsCounted(t *testing.T) {
 }
 
 // A run whose task another agent has claimed meanwhile does not count. Its commits
-// stay, and so does the other agent's claim.
+// are kept as an attempt, and the other agent's claim stays.
 func TestOvertakenRunDoesNotCount(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.setenv("RALPH_WORKSPACE", "clone")
@@ -310,8 +310,10 @@ func TestOvertakenRunDoesNotCount(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Warning: another agent has claimed a"))
 		assert.Check(t, is.Contains(res.stdout, "Iteration 1: overtaken a"))
 		assert.Check(t, is.Contains(res.stdout, "Total: 1 run, 0 tasks done, 1 left, 0 commits"))
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Of the first")
-		shown := w.ok(t, "task", "show", "a")
+		shown, attempt := w.ok(t, "task", "show", "a"), "refs/ralph/"+w.sandbox(t).Name+"/attempts/a/1"
+		assert.Check(t, w.git(t, "log", "-1", "--format=%s") != "Of the first")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", attempt), "Of the first")
+		assert.Check(t, is.Contains(shown, attempt))
 		assert.Check(t, is.Contains(shown, "active"))
 		assert.Check(t, is.Contains(shown, "beef"))
 	})

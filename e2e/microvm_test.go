@@ -34,30 +34,16 @@ func tickingTask() task {
 	}}
 }
 
-// A loop continues when all its processes on the host are killed, although the program
-// would stop an idle microVM. Later commands report it.
+// A loop in sbx continues when all its processes on the host are killed, although sbx would stop an idle microVM.
+// Later commands report it.
 func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
-	onMicroVMs(t, func(t *testing.T, w *world) {
+	onMicroVM(t, config.DriverSbx, func(t *testing.T, w *world) {
 		const idle = 2 * time.Second
 		w.plan(t, tickingTask())
-		build := start(t, w.docker("ralph", "build"))
-		waitForFile(t, w.pathInside(t, "begun"))
+		w.killLoop(t, idle)
 		sb := w.sandbox(t)
-		w.waitForKeepalive(t, sb) // however long it takes to start, the microVM is not idle before
-		stopAfter := func(idle time.Duration) {
-			w.configureFake(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(idle) })
-		}
-		stopAfter(idle)
-		clients := processesWith("\x00"+sb.Name+"\x00", "\x00_dispatch\x00")
-		assert.Assert(t, len(clients) > 0)
-		build.signalGroup(syscall.SIGKILL)
-		for _, pid := range clients {
-			assert.NilError(t, syscall.Kill(pid, syscall.SIGKILL))
-		}
-		build.wait(t)
 
 		w.waitForTick(t, time.Now().Add(2*idle))
-		stopAfter(time.Hour) // commands of docker sandbox without a terminal may take longer than that
 		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
 		assert.Check(t, is.Regexp(`(?m)^Warning: "ralph build" is still running in the background in the sandbox `+sb.Name+`, since [0-9]{2}:[0-9]{2} \(.* ago\)\nHint: follow it with "docker ralph logs -f", attach with "docker ralph attach", stop it with "docker ralph stop `+sb.Name+`"$`, res.stderr))
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)
@@ -65,15 +51,43 @@ func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
 		w.write(t, w.pathInside(t, "go"), "")
 		w.ok(t, "attach")
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
-		w.waitForNoKeepalive(t)
-		stopAfter(idle)
-		eventually(t, func() error { // now it is idle
+		w.ok(t, "build") // with nothing to do
+		assert.Assert(t, !w.sandbox(t).Running, "nothing keeps it running after a loop")
+	})
+}
+
+// docker sandbox stops a microVM without a session, and a loop with it. The next loop continues with the task.
+func TestLoopIsStartedAgainAfterItsClientWasKilled(t *testing.T) {
+	onMicroVM(t, config.DriverDockerSandbox, func(t *testing.T, w *world) {
+		w.plan(t, tickingTask())
+		w.killLoop(t, 2*time.Second)
+		eventually(t, func() error {
 			if w.sandbox(t).Running {
 				return errors.New("it still runs")
 			}
 			return nil
 		})
+		w.configureFake(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(time.Hour) })
+		w.write(t, w.pathInside(t, "go"), "")
+		w.ok(t, "build")
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 	})
+}
+
+// killLoop starts a loop, and kills all its processes on the host while its task runs. Microvms stop after the time when
+// they are idle.
+func (w *world) killLoop(t *testing.T, idle time.Duration) {
+	t.Helper()
+	build := start(t, w.docker("ralph", "build"))
+	waitForFile(t, w.pathInside(t, "begun"))
+	w.configureFake(t, func(s *sandboxcli.Settings) { s.Idle = sandboxcli.Duration(idle) })
+	clients := processesWith("\x00"+w.sandbox(t).Name+"\x00", "\x00_dispatch\x00")
+	assert.Assert(t, len(clients) > 0)
+	build.signalGroup(syscall.SIGKILL)
+	for _, pid := range clients {
+		assert.NilError(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	build.wait(t)
 }
 
 // waitForTick waits until a ticking task has written a later time.
@@ -270,7 +284,8 @@ func TestMicroVMNetworkPolicy(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "blocked: github.com:22 ×1, allow with: docker ralph network allow github.com:22\n"))
 		assert.Check(t, is.Contains(w.ok(t, "network", "log"), "refused  far.example:443  "))
 
-		// It changes at once, and the sandbox is the same.
+		// It changes at once, and the sandbox is the same, which was stopped after the loop.
+		w.ok(t, "shell", "--", "true")
 		id := w.sandbox(t).ID
 		w.ok(t, "network", "allow", "far.example")
 		assert.Check(t, w.isAllowed(t, "far.example:443"))

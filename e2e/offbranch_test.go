@@ -29,7 +29,6 @@ func TestCommitsThatLeaveTheBranch(t *testing.T) {
 		{name: "left again", step: other + "; git checkout -q main", ref: "other", again: wire.ExitUnmerged},
 		{name: "detached", step: "git checkout -q --detach; echo a > a.txt", again: wire.ExitUnmerged},
 		{name: "orphan", step: "git checkout -q --orphan pages; echo a > a.txt", ref: "pages", again: wire.ExitUnmerged},
-		{name: "new repository", step: "rm -rf .git/*; git init -q -b other; echo a > a.txt", ref: "other", again: wire.ExitUnmerged},
 		{name: "deleted by a later run", step: other, ref: "other", next: "git branch -D other", again: wire.ExitUnmerged},
 		{name: "merged by a later run", step: other, ref: "other", next: "git merge -q other"},
 		{name: "rebased and merged by a later run", step: other, ref: "other", next: "echo b > b.txt; git add b.txt; git commit -qm b; git rebase -q main other; git checkout -q main; git merge -q other"},
@@ -72,6 +71,20 @@ func TestCommitsThatLeaveTheBranch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An agent that replaces the repository has failed: its sandbox is repaired, and after three attempts its task is
+// blocked.
+func TestTaskThatReplacesTheRepositoryIsBlocked(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.setenv("RALPH_WORKSPACE", "clone")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"rm -rf .git/*; git init -q -b other; echo a > a.txt"}})
+		before := w.git(t, "rev-parse", "HEAD")
+		res := w.ralph(t, "build").expect(t, 10)
+		assert.Check(t, is.Contains(res.stderr, "has a broken git directory"))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "blocked"})
+		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
+	})
 }
 
 // sandboxRef returns the user's ref for a branch of the sandbox.

@@ -134,7 +134,7 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 		w.write(t, filepath.Join(w.config, "ralph", "scopes", "ralph-other", "scope.json"), `{"container": {}}`)
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, name+"\n"))
-		const missing = "Warning: some sandboxes may be missing: the driver container: "
+		const missing = "Warning: some sandboxes may be missing: container driver: "
 		assert.Check(t, is.Contains(res.stderr, missing))
 		res = w.ralph(t, "clean", "--force").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, "sandbox "+name+"\n"))
@@ -208,7 +208,7 @@ func TestLogsFollowEndsWhenTheLoopIsKilled(t *testing.T) {
 		build.wait(t)
 		run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
 		res := follow.wait(t).expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "unknown exit code"))
+		assert.Check(t, is.Contains(res.stderr, "exit code unknown"))
 	})
 }
 

@@ -25,7 +25,7 @@ func TestReadmeTour(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
 		w.useDefaults()
 		w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[image]\nbase = \""+engines.BaseImage()+"\"\n")
-		steps := readme(t, "Tour")
+		steps := readme(t, "Try it without a key")
 		assert.Assert(t, len(steps) > 20, "only %d commands", len(steps))
 		w.runSteps(t, filepath.Join(w.dir, "src"), steps)
 
@@ -38,22 +38,109 @@ func TestReadmeTour(t *testing.T) {
 	})
 }
 
-// The model is played by a script, Claude Code is real.
-func TestReadmeWithAModel(t *testing.T) {
+// The documented URL serves the script and a release with the plugin that is tested.
+func TestReadmeInstall(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		base := claudeBase(t, w)
-		w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[image]\nbase = \""+base+"\"\n")
-		api, url := w.serveModel(t, [][]modelapi.Turn{
-			{modelapi.Bash(syncPlan), modelapi.Say("Planned.")},
-			w.buildTurns("shop/01", "one"), w.buildTurns("shop/02", "two"), w.buildTurns("shop/03", "three"),
-		})
-		w.setenv("ANTHROPIC_BASE_URL", url)
-		w.runSteps(t, w.repo, readme(t, "Use it with a model"))
-		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "4")
+		if os.Getuid() == 0 {
+			w = newRootWorld(t, w.engine) // the installer looks up the user's name
+		}
+		w.useDefaults()
+		plugin, err := os.ReadFile(shared.plugin)
+		assert.NilError(t, err)
+		files := release(t, releaseName, string(plugin))
+		script, err := os.ReadFile(filepath.Join(shared.root, "scripts", "install.sh"))
+		assert.NilError(t, err)
+		files["install.sh"] = string(script)
+		bin := filepath.Join(w.dir, "bin")
+		for name, content := range files {
+			w.write(t, filepath.Join(w.dir, "release", name), content)
+		}
+		w.writeProgram(t, filepath.Join(bin, "curl"), "out=/dev/stdout\n"+fakeCurl(filepath.Join(w.dir, "release")))
+		w.writeProgram(t, filepath.Join(bin, "gh"), "exit 1\n") // it would require a signature
+		w.prependPath(bin)
+		assert.NilError(t, os.Remove(filepath.Join(w.config, "cli-plugins", "docker-ralph")))
+
+		w.runSteps(t, w.repo, readme(t, "Install"))
+
+		info, err := os.Lstat(filepath.Join(w.config, "cli-plugins", "docker-ralph"))
+		assert.NilError(t, err)
+		assert.Assert(t, info.Mode().IsRegular())
+	})
+}
+
+// The model is played by a script, Claude Code is real.
+func TestReadmeFirstRun(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.newProject(t)
+		api := w.readmeModel(t, w.buildTurns("hello", "hello.txt"))
+		w.runSteps(t, filepath.Dir(w.repo), readme(t, "First run"))
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "2")
 		for _, r := range api.Requests() {
 			assert.Equal(t, r.Key, "sk-ant-...")
 		}
 	})
+}
+
+func TestReadmeNight(t *testing.T) {
+	onEngines(t, func(t *testing.T, w *world) {
+		w.newProject(t)
+		w.write(t, filepath.Join(w.repo, "Makefile"), "test:\n")
+		w.git(t, "add", "Makefile")
+		w.git(t, "commit", "-qm", "Add make test")
+		w.setenv("ANTHROPIC_API_KEY", "sk-ant-...")
+		w.readmeModel(t,
+			[]modelapi.Turn{modelapi.Bash("mkdir specs && echo '# Shop' > specs/shop.md && git add specs && git commit -qm 'Add a spec'"), modelapi.Say("Written.")},
+			[]modelapi.Turn{modelapi.Bash(syncPlan), modelapi.Say("Planned.")},
+			w.buildTurns("shop/01", "one"), w.buildTurns("shop/02", "two"), w.buildTurns("shop/03", "three"))
+		w.runSteps(t, w.repo, readme(t, "A night"))
+		assert.Equal(t, w.git(t, "rev-list", "--count", "HEAD"), "7")
+		report, err := os.Stat(filepath.Join(w.repo, "ralph-report.html"))
+		assert.NilError(t, err)
+		assert.Assert(t, report.Size() > 0)
+	})
+}
+
+// TestReadmeSectionsRun finds console blocks outside of the sections that are run.
+func TestReadmeSectionsRun(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(shared.root, "README.md"))
+	assert.NilError(t, err)
+	var sections []string
+	for _, section := range strings.Split(string(content), "\n## ")[1:] {
+		if strings.Contains(section, "\n```console\n") {
+			title, _, _ := strings.Cut(section, "\n")
+			sections = append(sections, title)
+		}
+	}
+	assert.DeepEqual(t, sections, []string{"Install", "First run", "A night", "Try it without a key"})
+	first, _, _ := strings.Cut(string(content), "\n## ")
+	assert.Assert(t, !strings.Contains(first, "```"))
+}
+
+func (w *world) writeProgram(t *testing.T, path, script string) {
+	t.Helper()
+	w.write(t, path, "#!/bin/sh\n"+script)
+	assert.NilError(t, os.Chmod(path, 0o755))
+}
+
+// newProject makes a repository "my-project" without tasks and specs, and has claude as its agent.
+func (w *world) newProject(t *testing.T) {
+	t.Helper()
+	base := claudeBase(t, w)
+	w.write(t, filepath.Join(w.config, "ralph", "config.toml"), "[image]\nbase = \""+base+"\"\n")
+	w.repo = filepath.Join(w.dir, "src", "my-project")
+	assert.NilError(t, os.Mkdir(w.repo, 0o755))
+	w.chown(t, w.repo)
+	w.git(t, "init", "-q")
+	w.git(t, "remote", "add", "origin", "https://git.example/"+w.slug+".git")
+	w.git(t, "commit", "-q", "--allow-empty", "-m", "first")
+}
+
+// readmeModel plays the model of the next commands.
+func (w *world) readmeModel(t *testing.T, sessions ...[]modelapi.Turn) *modelapi.Server {
+	t.Helper()
+	api, url := w.serveModel(t, sessions)
+	w.setenv("ANTHROPIC_BASE_URL", url)
+	return api
 }
 
 // step is a command of the README and the output below it. A line "..." stands for
@@ -92,7 +179,8 @@ func readme(t *testing.T, section string) []step {
 // each command may take as long as any other command of a test.
 func (w *world) runSteps(t *testing.T, dir string, steps []step) {
 	t.Helper()
-	slug := strings.NewReplacer("acme/shop", w.slug)
+	// The interface of an agent needs somebody at a terminal: it gets what is typed as a prompt.
+	slug := strings.NewReplacer("acme/shop", w.slug, "docker ralph run  ", "docker ralph run -p /ralph-spec ")
 	script := "set -e; exec 2>&1\n"
 	for i, s := range steps {
 		script += fmt.Sprintf("echo '%s'\n%s\n", marker(i), slug.Replace(s.command))
@@ -147,8 +235,10 @@ func (w *world) outputPattern(lines []string) string {
 	return pattern + "$"
 }
 
-// normalizeOutput replaces what is different in each world, and where columns begin.
+// normalizeOutput replaces what is different in each world and run, and where columns begin.
 func (w *world) normalizeOutput(output string) string {
 	output = strings.NewReplacer(w.slug, "acme/shop", strings.ReplaceAll(w.slug, "/", "-"), "acme-"+path.Base("acme/shop")).Replace(output)
-	return regexp.MustCompile(` {2,}`).ReplaceAllString(w.normalize(output), "  ")
+	output = regexp.MustCompile(` {2,}`).ReplaceAllString(w.normalize(output), "  ")
+	output = regexp.MustCompile(`(?m)[\d,]+  \$[\d.]+$`).ReplaceAllString(output, "TOKENS  COST")
+	return regexp.MustCompile(`tokens: [\d,]+ \| cost: \$[\d.]+`).ReplaceAllString(output, "tokens: TOKENS | cost: COST")
 }

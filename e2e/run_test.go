@@ -62,13 +62,13 @@ func TestRunWithoutATerminal(t *testing.T) {
 // Errors in the command line are reported before anything is started.
 func TestRunChecksItsFlagsFirst(t *testing.T) {
 	onEngines(t, func(t *testing.T, w *world) {
-		assert.Check(t, is.Contains(w.ralph(t, "run", "--nonsense").expect(t, 1).stderr, "unknown option '--nonsense'"))
+		assert.Check(t, is.Contains(w.ralph(t, "run", "--nonsense").expect(t, 125).stderr, "unknown flag: --nonsense"))
 		wrong := w.ralph(t, "run", "--agent", "nonsense").expect(t, 1).stderr
 		assert.Check(t, is.Contains(wrong, "nonsense"))
 		assert.Equal(t, wrong, w.ralph(t, "--agent", "nonsense", "run").expect(t, 1).stderr)
 		assert.Check(t, is.Contains(w.ralph(t, "build", "--timeout=x").expect(t, 125).stderr, `invalid argument "x" for "--timeout" flag`))
-		assert.Check(t, is.Contains(w.ralph(t, "run", "--help").expect(t, 0).stdout, "Usage: docker ralph run"))
-		assert.Check(t, is.Contains(w.ralph(t, "shell", "--help").expect(t, 0).stdout, "Usage: docker ralph shell"))
+		assert.Check(t, is.Contains(w.ralph(t, "run", "--help").expect(t, 0).stdout, "Usage:  docker ralph run"))
+		assert.Check(t, is.Contains(w.ralph(t, "shell", "--help").expect(t, 0).stdout, "Usage:  docker ralph shell"))
 		to := w.terminal(t, w.command("sh", "-c", "docker ralph run >"+w.dir+"/output; exit $?"))
 		assert.Check(t, is.Contains(to.wait(t).expect(t, 1).stdout, "needs a terminal"))
 		assert.Equal(t, len(w.containers(t)), 0)

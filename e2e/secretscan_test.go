@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,8 +14,6 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
-
-	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // The secret scan of the worktree before an agent sees it.
@@ -28,7 +27,7 @@ func TestSecretScanOfTheWorktree(t *testing.T) {
 
 		res := w.ralph(t, "--cred-scan", "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Warning: possible secrets in the worktree:\n  deploy.env:2: aws-access-token\n"))
-		assert.Check(t, is.Contains(res.stderr, "Error: the agent would see possible secrets"))
+		assert.Check(t, is.Contains(res.stderr, "Error: possible secrets in the worktree"))
 		assert.Check(t, !strings.Contains(res.stdout+res.stderr, key))
 		assert.Equal(t, w.statuses(t)["a"], "open")
 
@@ -55,7 +54,7 @@ func TestSecretScanOfTheAgentsCommits(t *testing.T) {
 			"printf 'one\\nkey = AKIA%s\\n' QYLPMN5HHHFPZAM2 > deploy.env && git add deploy.env && git commit -qm leak",
 			"git rm -q deploy.env && git commit -qm unleak",
 		}})
-		const found = " deploy.env:2: aws-access-token\n"
+		const found = " deploy.env:2: aws-access-token"
 		stays := func() {
 			t.Helper()
 			assert.Equal(t, w.git(t, "rev-parse", "main"), before)
@@ -63,15 +62,25 @@ func TestSecretScanOfTheAgentsCommits(t *testing.T) {
 			assert.Check(t, !strings.Contains(w.git(t, "cat-file", "--batch-check", "--batch-all-objects", "--unordered"), "tmp_objdir"))
 			assert.NilError(t, noFileHolds(filepath.Join(w.config, "ralph"), key))
 		}
-		res := w.ralph(t, "--cred-scan", "build", "-n", "1").expect(t, wire.ExitUnmerged)
-		assert.Check(t, is.Contains(res.stderr, "Warning: possible secrets in the sandbox's new commits:\n"))
-		assert.Check(t, is.Contains(res.stderr, found))
-		assert.Check(t, is.Contains(res.stderr, "were held back"))
+		res := w.ralph(t, "--cred-scan", "build", "-n", "1")
+		assert.Check(t, res.code != 0, "%+v", res)
+		assert.Check(t, is.Contains(res.stdout+res.stderr, "the commits of the run were refused: the commits may contain secrets"))
+		assert.Check(t, is.Contains(res.stdout+res.stderr, found))
 		assert.Check(t, !strings.Contains(res.stdout+res.stderr, key))
+		assert.Equal(t, w.statuses(t)["a"], "open")
+		stays()
+		w.ok(t, "shell", "--", "true")
+		stays()
+
+		// Those of another command are held back: nothing takes them by the way, and no agent is started before.
+		leak := "printf 'one\\nkey = AKIA%s\\n' QYLPMN5HHHFPZAM2 > deploy.env && git add deploy.env && git commit -qm leak; git rm -q deploy.env && git commit -qm unleak"
+		res = w.ralph(t, "--cred-scan", "shell", "--", "sh", "-c", leak).expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "Warning: possible secrets in the sandbox's new commits:\n"))
+		assert.Check(t, is.Contains(res.stderr, found+"\n"))
+		assert.Check(t, is.Contains(res.stderr, "were held back"))
 		stays()
 		objects := w.git(t, "count-objects", "-v")
-
-		// Nothing takes them by the way, and no other agent is started before.
+		w.ok(t, "task", "delete", "a")
 		w.plan(t, task{ID: "b", Title: "Begin", Steps: []string{"touch begun"}})
 		w.ralph(t, "build").expect(t, 1)
 		w.ralph(t, "--recreate", "shell", "--", "true").expect(t, 1)
@@ -108,8 +117,7 @@ func (w *world) scannerless(t *testing.T) (hide *atomic.Bool) {
 	return hide
 }
 
-// A scan that cannot run blocks: before an agent starts, and before its commits
-// come out.
+// A scan that cannot run blocks: before an agent starts, and before its commits come out, for which a loop waits.
 func TestFailedSecretScanBlocks(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		hide := w.scannerless(t)
@@ -134,31 +142,32 @@ func TestFailedSecretScanBlocks(t *testing.T) {
 		}, poll.WithTimeout(timeout))
 		hide.Store(true)
 		w.write(t, w.pathInside(t, "go"), "")
-		res = (<-done).expect(t, wire.ExitUnmerged)
-		assert.Check(t, is.Contains(res.stderr, "commits stay in the sandbox "))
-		assert.Check(t, is.Contains(res.stderr, "cannot be pulled: "))
-		w.ralph(t, "shell", "--", "true")
-		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before, "a command without a scan does not take them")
-
-		res = w.ralph(t, "--cred-scan=warn", "shell", "--", "true").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox's new commits were not scanned for secrets: "))
+		eventually(t, func() error {
+			if status := w.ok(t, "status"); !strings.Contains(status, "cannot take the commits of the run") {
+				return fmt.Errorf("status: %s", status)
+			}
+			return nil
+		})
+		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
+		hide.Store(false)
+		(<-done).expect(t, 0)
 		assert.Check(t, is.Contains(w.git(t, "log", "--format=%s", before+".."), "made"))
+		assert.Equal(t, w.statuses(t)["a"], "done")
 	})
 }
 
-// A confirmation is enough, and so is a scan that only warns.
+// A scan that only warns lets commits pass, and so does a confirmation, which a loop does not ask for.
 func TestSecretScanOfMergedCommits(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
-		steps := func(name string) []string {
-			return []string{"printf 'key = AKIA%s\\n' QYLPMN5HHHFPZAM2 > " + name + " && git add " + name + " && git commit -qm leak; git rm -q " + name + "; git commit -qm gone"}
+		leak := func(name string) string {
+			return "printf 'key = AKIA%s\\n' QYLPMN5HHHFPZAM2 > " + name + " && git add " + name + " && git commit -qm leak; git rm -q " + name + "; git commit -qm gone"
 		}
-		w.plan(t, task{ID: "a", Title: "Leak", Steps: steps("a.env")})
+		w.plan(t, task{ID: "a", Title: "Leak", Steps: []string{leak("a.env")}})
 		res := w.ralph(t, "--cred-scan=warn", "build", "-n", "1").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, " a.env:1: aws-access-token\n"))
 		assert.Equal(t, w.git(t, "log", "-2", "--format=%s"), "gone\nleak")
 
-		w.plan(t, task{ID: "b", Title: "Leak", Steps: steps("b.env")})
-		yes := w.terminal(t, w.docker("ralph", "--cred-scan", "build", "-n", "1"))
+		yes := w.terminal(t, w.docker("ralph", "--cred-scan", "shell", "--", "sh", "-c", leak("b.env")))
 		yes.screen.WaitFor(t, "They would come into your repository. Fetch them?")
 		yes.press(t, "y\r")
 		yes.wait(t).expect(t, 0)

@@ -191,7 +191,7 @@ func (p Policy) Allow(e Entry) (Policy, error) {
 		}
 		next.Refused = append(next.Refused, refused)
 		if refused.Rule.covers(e.Rule.Host) && (refused.Rule.Port == 0 || e.Rule.allowsPort(refused.Rule.Port)) {
-			return Policy{}, fmt.Errorf("allowing %s: %s is refused by %s, which comes first", e.Rule, refused.Rule, refused.Origin)
+			return Policy{}, fmt.Errorf("cannot allow %s: %s denies %s", e.Rule, refused.Origin, refused.Rule)
 		}
 	}
 	same := func(old Entry) bool { return old.Rule.String() == e.Rule.String() }
@@ -199,7 +199,7 @@ func (p Policy) Allow(e Entry) (Policy, error) {
 		return next, nil
 	}
 	if p.Mode == Deny && !e.Model {
-		return Policy{}, fmt.Errorf("allowing %s: the network policy is %q, which allows nothing but the agent's model", e.Rule, Deny)
+		return Policy{}, fmt.Errorf("cannot allow %s: the network policy is %q, which allows nothing but the agent's model", e.Rule, Deny)
 	}
 	next.Rules = append(next.Rules, e)
 	return next, nil

@@ -104,7 +104,7 @@ func TestAllowAndRefuse(t *testing.T) {
 	wide, err := p.Refuse(entry(t, "*.example.com", "ralph.toml"))
 	assert.NilError(t, err)
 	_, err = wide.Allow(entry(t, "a.example.com", "--allow"))
-	assert.ErrorContains(t, err, "*.example.com is refused by ralph.toml")
+	assert.ErrorContains(t, err, "ralph.toml denies *.example.com")
 
 	port, err := p.Refuse(entry(t, "a.example.com:443", "user"))
 	assert.NilError(t, err)

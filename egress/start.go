@@ -105,7 +105,7 @@ func CheckRoutes(routes []Route) error {
 			return fmt.Errorf("route %q: %w", r.Prefix, err)
 		}
 		if seen[r.Prefix] {
-			return fmt.Errorf("route %q: there are two of them", r.Prefix)
+			return fmt.Errorf("duplicate route %q", r.Prefix)
 		}
 		seen[r.Prefix] = true
 	}

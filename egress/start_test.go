@@ -45,7 +45,7 @@ func TestReadStart(t *testing.T) {
 		{name: "prefix of two", change: func(s *Start) { s.Routes[0].Prefix = "/a/b" }, err: "one name"},
 		{name: "no prefix", change: func(s *Start) { s.Routes[0].Prefix = "/" }, err: "one name"},
 		{name: "prefix that is a step up", change: func(s *Start) { s.Routes[0].Prefix = "/.." }, err: "one name"},
-		{name: "twice", change: func(s *Start) { s.Routes = append(s.Routes, s.Routes[0]) }, err: "two of them"},
+		{name: "twice", change: func(s *Start) { s.Routes = append(s.Routes, s.Routes[0]) }, err: "duplicate route"},
 		{name: "plain target", change: func(s *Start) { s.Routes[0].Target = "http://api.anthropic.com" }, err: "must be an https URL"},
 		{name: "the user's own target", change: func(s *Start) { s.Routes[0].Target, s.Routes[0].Own = "http://192.168.1.2:11434/v1", true }},
 		{name: "the user's own target is no file", change: func(s *Start) { s.Routes[0].Target, s.Routes[0].Own = "file:///etc", true }, err: "must be an https URL"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,4 +156,55 @@ func overrides(environ []string, settings [][2]string) []string {
 		n++
 	}
 	return append(entries, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))
+}
+
+// pushPrograms are settings that name a program which a push runs; those of sections with a subsection apply to any.
+var pushPrograms = [][2]string{
+	{"core", "sshcommand"}, {"core", "gitproxy"}, {"core", "askpass"}, {"credential", "helper"}, {"remote", "receivepack"}, {"remote", "vcs"},
+}
+
+// PushProgram returns the setting of the repository's own configuration that names a program which a push would run;
+// empty for none.
+func (w Worktree) PushProgram() string {
+	for _, s := range w.Config {
+		if s.Value == "" || !slices.Contains(pushPrograms, [2]string{s.Section, s.Name}) {
+			continue
+		}
+		for _, dir := range []string{w.Root, w.GitDir, w.CommonDir} {
+			if rel, err := filepath.Rel(dir, s.File); s.File != "" && err == nil && filepath.IsLocal(rel) {
+				return s.Section + "." + s.Name
+			}
+		}
+	}
+	return ""
+}
+
+// Push returns a command that pushes a branch to a remote at the user's terminal, with the transport that the user has
+// configured. It runs no hooks: an agent can have committed those of core.hooksPath.
+func (g Git) Push(ctx context.Context, remote, branch string) (*exec.Cmd, error) {
+	named, err := g.named(ctx, nil, "push")
+	if err != nil {
+		return nil, err
+	}
+	ref := "refs/heads/" + branch
+	cmd := exec.CommandContext(ctx, g.Program, "--no-pager", "-c", "core.hooksPath="+os.DevNull, "-c", "core.fsmonitor=false",
+		"push", "--no-verify", "--no-signed", "--no-follow-tags", "--recurse-submodules=no", "--receive-pack=git-receive-pack",
+		"--", remote, ref+":"+ref)
+	cmd.Dir = g.Dir
+	cmd.Env = slices.Concat(g.Environ, overrides(g.Environ, named), []string{"GIT_ALLOW_PROTOCOL=https:http:ssh:git", "GIT_TERMINAL_PROMPT=1"})
+	return cmd, nil
+}
+
+// ForOthers returns the environment of another program that runs git in the repository: its git runs no program that
+// the repository names, and has no transport.
+func (g Git) ForOthers(ctx context.Context) ([]string, error) {
+	settings, err := g.named(ctx, nil, "status")
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range append(hardened(), "diff.ignoreSubmodules=dirty") {
+		name, value, _ := strings.Cut(s, "=")
+		settings = append(settings, [2]string{name, value})
+	}
+	return slices.Concat(g.Environ, overrides(g.Environ, settings), []string{"GIT_ALLOW_PROTOCOL=" + noProtocol, "GIT_NO_LAZY_FETCH=1"}), nil
 }

@@ -17,7 +17,7 @@ import (
 
 // Errors for a directory without a scope. Their texts are part of the interface.
 var (
-	ErrNotRepository = errors.New("not inside a git repository")
+	ErrNotRepository = hint.Wrap(errors.New("not inside a git repository"), "change to a repository, or create one with %q", "git init")
 	ErrNoOrigin      = errors.New(`no git remote "origin" found`)
 	ErrDetached      = hint.Wrap(errors.New("detached HEAD state. Checkout a branch first"), "pass --worktree=NAME to work in a worktree with a branch of its own")
 )

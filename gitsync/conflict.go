@@ -101,6 +101,19 @@ func (c *Conflict) Diverged() bool { return c.Kind == diverged }
 // FixedInSandbox reports whether the commits have to be changed in the sandbox.
 func (c *Conflict) FixedInSandbox() bool { return c.Kind == hasSubmodule || c.Kind == unencoded }
 
+// rejection tells a run why the user's repository does not take its commits; empty if it does.
+func (c *Conflict) rejection() string {
+	switch c.Kind {
+	case hasSubmodule:
+		return fmt.Sprintf("the commits add or change the submodule %q, which the user's repository does not take; none of them may, even if a later one removes it", c.Detail)
+	case unencoded:
+		return fmt.Sprintf("the commits change %q, which the user's git encodes with the filter %q, but the sandbox cannot; none of them may, even if a later one restores it", c.Detail, c.Filter)
+	case rewritten:
+		return fmt.Sprintf("the commits do not build on those that the user's branch %s has: do not amend, rebase or reset those", c.Branch)
+	}
+	return ""
+}
+
 // Error says what happened, and where both sides are.
 func (c *Conflict) Error() string {
 	if c.Kind == offBranch {

@@ -191,7 +191,7 @@ func TestConcurrentFetches(t *testing.T) {
 // wrote files.
 func (w *fixture) interrupt() {
 	w.t.Helper()
-	_, _, err := w.repo.Follow(w.t.Context(), w.sh, "", false) // fetches only
+	_, _, err := w.repo.Follow(w.t.Context(), w.sh, "") // fetches only
 	assert.NilError(w.t, err)
 	st, err := w.repo.readState()
 	assert.NilError(w.t, err)

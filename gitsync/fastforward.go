@@ -15,6 +15,9 @@ import (
 // indexLockTimeout is how long another git may hold the lock of the user's index.
 const indexLockTimeout = 3 * time.Second
 
+// fastForwarded begins the entry of a fast-forward in the reflog of the user's branch; the name of the sandbox follows.
+const fastForwarded = "ralph: fast-forward from the sandbox "
+
 // fastForward moves the user's branch from one commit to another, with the index and files if it is
 // checked out.
 func (r *Repo) fastForward(ctx context.Context, st *state, from, to string) (*Conflict, error) {
@@ -44,7 +47,7 @@ func (r *Repo) moveBranch(ctx context.Context, branch, from, to string) error {
 		from = strings.Repeat("0", len(to))
 	}
 	input := fmt.Sprintf("update refs/heads/%s %s %s\nupdate %s %s\n", branch, to, from, r.base(), to)
-	_, err := r.git.Output(ctx, strings.NewReader(input), "update-ref", "-m", "ralph: fast-forward from the sandbox "+r.name, "--stdin")
+	_, err := r.git.Output(ctx, strings.NewReader(input), "update-ref", "-m", fastForwarded+r.name, "--stdin")
 	if err != nil {
 		return fmt.Errorf("fast-forwarding %s: %w", branch, err)
 	}
@@ -125,14 +128,21 @@ func (r *Repo) completePending(ctx context.Context, st *state) error {
 		if err != nil {
 			return err
 		}
-		conflict, err := r.editIndex(ctx, st, changes, func() error { return r.setBase(ctx, p.To) })
+		conflict, err := r.editIndex(ctx, st, changes, func() error {
+			if p.Undo {
+				return nil
+			}
+			return r.setBase(ctx, p.To)
+		})
 		if err != nil {
 			return err
 		}
 		if conflict != nil && conflict.Kind == indexLocked {
 			return asError(r.explain(ctx, conflict, st.Branch, p.From, p.To))
 		}
-		st.setSynced(p.To)
+		if !p.Undo {
+			st.setSynced(p.To)
+		}
 	} else if err := r.removeParts(ctx, p); err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package gitsync
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +8,11 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 )
 
 // Fetch fetches the sandbox's new commits and fast-forwards the user's branch if
-// possible. ended says that no process in the sandbox commits any more.
+// possible; to those of a loop's accepted runs only. ended says that no process in the sandbox commits any more.
 func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) {
 	r, st, unlock, err := r.open(ctx)
 	if err != nil {
@@ -22,7 +22,7 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 	if r.git, err = r.git.Reload(ctx); err != nil {
 		return Result{}, err
 	}
-	res, err := r.fetch(ctx, &st, sh, nil)
+	res, err := r.fetch(ctx, &st, sh, nil, true)
 	if err == nil {
 		err = r.setReported(&st)
 	}
@@ -34,9 +34,8 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 }
 
 // Follow fetches while an agent works. The user's branch is fast-forwarded to the commit
-// final at most, because agents amend what they have just committed, or to the last one if
-// the agent has ended. tip is the last one.
-func (r *Repo) Follow(ctx context.Context, sh Shell, final string, ended bool) (res Result, tip string, err error) {
+// final at most, because agents amend what they have just committed. tip is the last one.
+func (r *Repo) Follow(ctx context.Context, sh Shell, final string) (res Result, tip string, err error) {
 	r, st, unlock, err := r.open(ctx)
 	if err != nil {
 		return Result{}, "", err
@@ -45,14 +44,8 @@ func (r *Repo) Follow(ctx context.Context, sh Shell, final string, ended bool) (
 	if r.git, err = r.git.Reload(ctx); err != nil {
 		return Result{}, "", err
 	}
-	synced := st.Synced
-	res, err = r.fetch(ctx, &st, sh, func(last string) (string, error) {
-		if tip = last; ended {
-			return tip, nil
-		}
-		return r.notAfter(ctx, tip, final, synced)
-	})
-	return res, cmp.Or(tip, res.tip), err
+	res, err = r.fetch(ctx, &st, sh, &final, false)
+	return res, res.tip, err
 }
 
 // notAfter returns a commit if a branch with that tip contains it; empty if not, or if it
@@ -89,18 +82,18 @@ func (r *Repo) setReported(st *state) error {
 	return r.save(*st)
 }
 
-// fetch fetches and fast-forwards, and records what the user's branch does not get. final, if not
-// nil, returns the commit that the branch may be fast-forwarded to, or none; it gets the last one.
-func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final func(tip string) (string, error)) (Result, error) {
-	res, err := r.fetchRefs(ctx, st, sh, final)
-	if saveErr := r.recordUnmerged(st, res, err, final == nil); saveErr != nil {
+// fetch fetches and fast-forwards, and records what the user's branch does not get. It is fast-forwarded to the
+// commit final at most, if that is not nil. last says that no agent works, or that all is fetched again at its end.
+func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final *string, last bool) (Result, error) {
+	res, err := r.fetchRefs(ctx, st, sh, final, last)
+	if saveErr := r.recordUnmerged(st, res, err, last); saveErr != nil {
 		err = errors.Join(err, saveErr)
 	}
 	return res, err
 }
 
 // fetchRefs is fetch without the record.
-func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final func(tip string) (string, error)) (Result, error) {
+func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final *string, last bool) (Result, error) {
 	if st.Branch == "" {
 		branch, err := r.git.Branch(ctx)
 		if err != nil {
@@ -108,7 +101,7 @@ func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final func(ti
 		}
 		st.Branch = branch
 	}
-	l, err := r.receive(ctx, st, sh, final == nil)
+	l, err := r.receive(ctx, st, sh, last)
 	if err == nil {
 		err = r.completePush(ctx, st, l)
 	}
@@ -145,13 +138,13 @@ func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final func(ti
 	if err != nil {
 		return res, err
 	}
-	if res.tip != "" && res.tip != user.tip && final != nil {
-		res.tip, err = final(res.tip)
-	}
-	if err != nil || res.tip == "" {
+	if err := r.setGoal(ctx, *st, &res, user, final); err != nil {
 		return res, err
 	}
-	if err := r.syncBranch(ctx, st, &res, user); err != nil {
+	if res.goal != "" {
+		err = r.syncBranch(ctx, st, &res, user)
+	}
+	if err != nil || res.goal == "" && !st.Loop {
 		return res, err
 	}
 	if retry := res.Conflict != nil && res.Conflict.Transient(); retry != st.Retry {
@@ -159,6 +152,32 @@ func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final func(ti
 		return res, r.save(*st)
 	}
 	return res, nil
+}
+
+// setGoal sets the commit of the sandbox's branch that the user's is fast-forwarded to, if any, and says where
+// those are that a loop's gate keeps from it.
+func (r *Repo) setGoal(ctx context.Context, st state, res *Result, user snapshot, final *string) (err error) {
+	res.goal = res.tip
+	if st.Loop {
+		final = &st.Accepted
+	}
+	if res.tip == "" || res.tip == user.tip || final == nil {
+		return nil
+	}
+	if res.goal, err = r.notAfter(ctx, res.tip, *final, st.Synced); err != nil || !st.Loop || res.goal == res.tip {
+		return err
+	}
+	for _, commit := range []string{st.Synced, st.Accepted, user.tip} {
+		if has, err := r.contains(ctx, commit, res.tip); err != nil || has {
+			return err
+		}
+	}
+	res.Unaccepted = r.Prefix() + "/" + st.Branch
+	if path, err := r.submodule(ctx, user.tip, res.tip); err != nil || path == "" {
+		return err
+	}
+	res.Unaccepted = r.Prefix() + "/" + refname.Submodule + st.Branch
+	return nil
 }
 
 // add adds a ref that was fetched, and the submodule that it adds.
@@ -190,10 +209,10 @@ type RefusedError struct{ Sandbox, Why string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// syncBranch fast-forwards the user's branch to the sandbox's, unless it has moved since
+// syncBranch fast-forwards the user's branch to the goal, unless it has moved since
 // both were the same.
 func (r *Repo) syncBranch(ctx context.Context, st *state, res *Result, user snapshot) error {
-	switch res.tip {
+	switch res.goal {
 	case user.tip:
 		if user.base == user.tip && st.Synced == user.tip {
 			return nil
@@ -206,14 +225,14 @@ func (r *Repo) syncBranch(ctx context.Context, st *state, res *Result, user snap
 	case user.base:
 		return nil // only the user's branch has moved
 	}
-	conflict, err := r.explain(ctx, nil, st.Branch, user.tip, res.tip)
+	conflict, err := r.explain(ctx, nil, st.Branch, user.tip, res.goal)
 	if err != nil || conflict != nil {
 		res.Conflict = conflict
 		return err
 	}
-	ahead, conflict, err := r.canFastForward(ctx, st, res.tip, user)
+	ahead, conflict, err := r.canFastForward(ctx, st, res.goal, user)
 	if err == nil && conflict == nil && ahead > 0 {
-		conflict, err = r.fastForward(ctx, st, user.tip, res.tip)
+		conflict, err = r.fastForward(ctx, st, user.tip, res.goal)
 	}
 	if err != nil {
 		// The user may have committed in the meantime.
@@ -224,11 +243,13 @@ func (r *Repo) syncBranch(ctx context.Context, st *state, res *Result, user snap
 		return r.syncBranch(ctx, st, res, now)
 	}
 	if conflict != nil {
-		res.Conflict, err = r.explain(ctx, conflict, st.Branch, user.tip, res.tip)
+		if res.Conflict, err = r.explain(ctx, conflict, st.Branch, user.tip, res.goal); res.goal != res.tip && err == nil {
+			res.Conflict.Ref = res.goal // the ref has more
+		}
 		return err
 	}
 	if res.Commits = ahead; ahead > 0 && user.tip != "" { // the commits have arrived, whatever is found in them
-		res.GitDirs, res.unchecked = r.committedGitDirs(ctx, user.tip, res.tip)
+		res.GitDirs, res.unchecked = r.committedGitDirs(ctx, user.tip, res.goal)
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ type Repo struct {
 	include  []string // patterns of ignored files that are sent too
 	required []string // those of include that have to match
 	progress Progress // of what is sent; nil for none
+	loop     bool     // see [Repo.WithLoop]
 	partSize int64
 
 	idle      bool // no process runs in the sandbox

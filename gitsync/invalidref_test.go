@@ -83,7 +83,7 @@ func TestInvalidRefIsSkipped(t *testing.T) {
 
 			// It is reported once, and the user's branch is fast-forwarded.
 			tip = w.commit("a.txt", "again\n")
-			_, _, err := w.repo.Follow(t.Context(), w.sh, "", true)
+			_, _, err := w.repo.Follow(t.Context(), w.sh, tip)
 			assert.NilError(t, err)
 			assert.Equal(t, w.tip("main"), tip)
 			assert.Assert(t, is.Len(w.fetch().Notes(), 0))
@@ -102,13 +102,13 @@ func TestInvalidRefIsReportedAfterFollow(t *testing.T) {
 	w := newSandbox(t)
 	w.sandboxGit("branch", "bad", w.badCommit())
 	const warning = `Warning: "refs/heads/bad" of the sandbox was not fetched: `
-	_, _, err := w.repo.Follow(t.Context(), w.sh, "", true)
+	_, _, err := w.repo.Follow(t.Context(), w.sh, "")
 	assert.NilError(t, err)
 	assert.Assert(t, is.Contains(strings.Join(w.fetch().Notes(), "\n"), warning))
 	assert.Assert(t, is.Len(w.fetch().Notes(), 0))
 
 	w.sandboxGit("branch", "-f", "bad", w.runEnv(w.root, nil, w.sandboxEnv(), "git", "commit-tree", "-m", "worse", "-p", "bad", "bad^{tree}"))
-	_, _, err = w.repo.Follow(t.Context(), w.sh, "", true)
+	_, _, err = w.repo.Follow(t.Context(), w.sh, "")
 	assert.NilError(t, err)
 	res, err := w.repo.Push(t.Context(), w.sh)
 	assert.NilError(t, err)

@@ -30,7 +30,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 	wasDetached := st.Branch == ""
 	res := Result{Branch: st.Branch, head: st.Head}
 	if !st.new() {
-		res, err = r.fetch(ctx, &st, sh, nil)
+		res, err = r.fetch(ctx, &st, sh, nil, true)
 	}
 	if err == nil {
 		err = r.setReported(&st)
@@ -58,7 +58,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 	if err := errors.Join(r.refillFiles(ctx, &st, sh), r.removeChanges(ctx, &st, sh)); err != nil {
 		return res, err
 	}
-	if err := r.push(ctx, &st, sh, branch, wasDetached, res); err != nil {
+	if err := r.pushAccepted(ctx, &st, sh, branch, wasDetached, &res); err != nil {
 		return res, err
 	}
 	if err := errors.Join(r.sendIncluded(ctx, &st, sh, &res), r.sendPrompts(ctx, &st, sh)); err != nil {
@@ -164,6 +164,7 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 		return err
 	}
 	st.Branch, st.Head, st.Synced, st.Tips, st.Pushed, st.Pushing, st.Parts, st.Held, st.Listed = branch, ref, tip, tips, refs, nil, nil, false, listed
+	st.Accepted = ""
 	return r.save(*st)
 }
 

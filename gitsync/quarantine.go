@@ -25,7 +25,10 @@ func (r *Repo) WithGate(gate Gate) *Repo {
 }
 
 // HeldError says that a gate has held back the new commits of a sandbox.
-type HeldError struct{ Sandbox string }
+type HeldError struct {
+	Sandbox string
+	Places  []string // of what a gate has found; a gate that fills it in returns the error itself
+}
 
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("the new commits of the sandbox %s were held back: they may contain secrets", e.Sandbox)

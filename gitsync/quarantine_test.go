@@ -75,7 +75,7 @@ func TestGateHoldsCommitsBack(t *testing.T) {
 	held(w.repo) // a command without a gate fetches nothing
 	_, err := w.repo.Push(t.Context(), w.sh)
 	assert.ErrorContains(t, err, "were held back")
-	_, _, err = gated.Follow(t.Context(), w.sh, "", true)
+	_, _, err = gated.Follow(t.Context(), w.sh, "")
 	assert.ErrorContains(t, err, "were held back")
 	assert.Equal(t, asked, 2)
 

@@ -63,17 +63,23 @@ func (r *Repo) receive(ctx context.Context, st *state, sh Shell, retry bool) (li
 			req.without = append(req.without, bad.ID)
 		}
 	}
+	left := maps.Clone(st.Refused)
 	l, err := r.receiveObjects(ctx, st, sh, req, func(l listing.Listing) map[string]string {
+		maps.DeleteFunc(left, func(ref string, bad refused) bool { return l.Refs[ref] != bad.ID })
 		if !retry {
-			removeRefused(l, st.Refused)
+			removeRefused(l, left)
 		}
 		return l.Moved(st.Tips)
 	})
 	if _, is := errors.AsType[*invalidError](err); is && len(l.Moved(st.Tips)) > 0 {
+		st.Refused = left
 		return l, r.receiveEach(ctx, st, sh, l, known)
 	}
-	if err == nil && retry && len(st.Refused) > 0 {
-		st.Refused = nil
+	if retry {
+		left = nil
+	}
+	if err == nil && (len(left) != len(st.Refused) || st.Held) { // which the gate has let pass, or the sandbox has discarded
+		st.Refused, st.Held = left, false
 		err = r.save(*st)
 	}
 	return l, err
@@ -97,7 +103,10 @@ const maxSingle = 50
 // receiveEach receives the refs of a listing one by one, the user's branch first.
 func (r *Repo) receiveEach(ctx context.Context, st *state, sh Shell, l listing.Listing, known []string) error {
 	moved, was := l.Moved(st.Tips), st.Refused
-	st.Refused = map[string]refused{}
+	st.Refused = maps.Clone(was)
+	if st.Refused == nil {
+		st.Refused = map[string]refused{}
+	}
 	for i, ref := range refname.Sorted(moved, st.Branch) {
 		id := moved[ref]
 		err := error(&invalidError{fmt.Errorf("more than %d new branches, one of which is invalid", maxSingle)})
@@ -113,6 +122,7 @@ func (r *Repo) receiveEach(ctx context.Context, st *state, sh Shell, l listing.L
 		case err != nil:
 			return err
 		default:
+			delete(st.Refused, ref)
 			known = append(known, id)
 		}
 	}

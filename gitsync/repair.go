@@ -110,7 +110,7 @@ func (r *Repo) salvage(ctx context.Context, st *state, sh Shell, res *Result) (l
 	if st.Restoring == nil {
 		r.repairing = true
 		if lost = r.refill(ctx, st, sh, salvageScript, "HEAD.ralph"); lost == nil {
-			*res, lost = r.fetch(ctx, st, sh, nil)
+			*res, lost = r.fetch(ctx, st, sh, nil, true)
 		}
 		if lost != nil && !Permanent(lost) {
 			return nil, lost

@@ -42,10 +42,13 @@ type Result struct {
 	// Kept are refs of the user's repository that were replaced, and the refs that have
 	// their commits now.
 	Kept map[string]string
+	// Unaccepted is the ref of commits of a loop on the branch that no accepted run has made; empty for none.
+	Unaccepted string
 
 	unchecked    error             // why GitDirs are unknown
 	fresh        map[string]bool   // those of Refused that were not reported before
 	tip          string            // of the sandbox's branch
+	goal         string            // its commit for the user's branch; empty if that gets none
 	head         string            // the ref that the sandbox has checked out; empty if detached
 	switchedBack string            // output of checking the branch out again
 	refs         map[string]string // of the sandbox
@@ -64,6 +67,9 @@ func (res Result) Notes() []string {
 	if res.switchedBack != "" {
 		notes = append(notes, res.switchedBack)
 	}
+	if res.Unaccepted != "" {
+		add("Commits of a run that was not completed are not on your branch %s, but at %s", res.Branch, res.Unaccepted)
+	}
 	for _, name := range slices.Sorted(maps.Keys(res.Others)) {
 		what := fmt.Sprintf("The sandbox's branch %q", strings.TrimPrefix(name, "refs/heads/"))
 		switch {
@@ -73,6 +79,8 @@ func (res Result) Notes() []string {
 			what = "The sandbox's stash"
 		case strings.HasPrefix(name, refname.OlderStash):
 			what = "An older stash of the sandbox"
+		case strings.HasPrefix(name, refname.AttemptBranch):
+			what = fmt.Sprintf("What the attempt %q has left", strings.TrimPrefix(name, refname.AttemptBranch))
 		}
 		note := what + " is at " + res.Others[name]
 		if path := res.Submodules[name]; path != "" {

@@ -72,11 +72,15 @@ type state struct {
 	Held bool `json:"held,omitempty"`
 	// Unmerged are commits that the last sync has left out of the user's branch.
 	Unmerged *Unmerged `json:"unmerged,omitempty"`
+	// Loop says that the new commits are a loop's: the user's branch gets those of accepted runs only.
+	Loop bool `json:"loop,omitempty"`
+	// Accepted is the last commit of an accepted run, if the user's branch does not have it yet.
+	Accepted string `json:"accepted,omitempty"`
 }
 
 // setSynced records that both sides have the branch at a commit.
 func (st *state) setSynced(commit string) {
-	st.Synced, st.Listed = commit, ""
+	st.Synced, st.Listed, st.Accepted = commit, "", ""
 	if st.Pushed == nil {
 		st.Pushed = map[string]string{}
 	}
@@ -87,6 +91,7 @@ func (st *state) setSynced(commit string) {
 type pending struct {
 	From, To string
 	Token    string // content of index.lock
+	Undo     bool   `json:",omitempty"` // the sandbox does not have To as its commit
 }
 
 func statePath(stateDir, name string) string { return inGit(stateDir, name, "state.json") }
@@ -216,7 +221,7 @@ func (r *Repo) open(ctx context.Context) (*Repo, state, func(), error) {
 	return r, st, unlock, nil
 }
 
-// MarkDirty records that the sandbox may commit from now on, and whether with a [Gate].
+// MarkDirty records that the sandbox may commit from now on, and whether with a [Gate] and as a loop.
 func (r *Repo) MarkDirty(ctx context.Context) error {
 	r, unlock, err := r.lock(ctx)
 	if err != nil {
@@ -224,11 +229,11 @@ func (r *Repo) MarkDirty(ctx context.Context) error {
 	}
 	defer unlock()
 	st, err := r.readState()
-	gated := st.Gated || r.gate != nil
-	if err != nil || st.Dirty && !st.Released && gated == st.Gated {
+	gated, loop := st.Gated || r.gate != nil, st.Loop || r.loop
+	if err != nil || st.Dirty && !st.Released && gated == st.Gated && loop == st.Loop {
 		return err
 	}
-	st.Dirty, st.Released, st.Gated = true, false, gated
+	st.Dirty, st.Released, st.Gated, st.Loop = true, false, gated, loop
 	return r.save(st)
 }
 

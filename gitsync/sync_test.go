@@ -332,7 +332,7 @@ func TestFollowWaitsForFinalCommits(t *testing.T) {
 	first := w.commit("a.txt", "one\n")
 	watch := func(last string) (Result, string) {
 		t.Helper()
-		res, tip, err := w.repo.Follow(t.Context(), w.sh, last, false)
+		res, tip, err := w.repo.Follow(t.Context(), w.sh, last)
 		assert.NilError(t, err)
 		return res, tip
 	}
@@ -369,12 +369,6 @@ func TestFollowWaitsForFinalCommits(t *testing.T) {
 	assert.Assert(t, res.Conflict == nil)
 	assert.Equal(t, tip, amended)
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/@base"), amended)
-
-	// One that has ended amends nothing.
-	last := w.commit("b.txt", "two\n")
-	_, _, err := w.repo.Follow(t.Context(), w.sh, tip, true)
-	assert.NilError(t, err)
-	assert.Equal(t, w.tip("main"), last)
 }
 
 // A sandbox with nothing to fetch since its last command is pushed to at once, unless it

@@ -36,7 +36,7 @@ func (r *Repo) recordUnmerged(st *state, res Result, failure error, last bool) e
 	was := st.Unmerged
 	switch c := res.Conflict; {
 	case failure == nil && c != nil:
-		st.Unmerged = &Unmerged{Branch: st.Branch, Ref: c.Ref, Commit: res.refs[own], Why: c.Error(), Hints: []string{c.Hint()}}
+		st.Unmerged = &Unmerged{Branch: st.Branch, Ref: c.Ref, Commit: res.goal, Why: c.Error(), Hints: []string{c.Hint()}}
 	case failure == nil && caughtUp:
 		st.Unmerged = nil
 	case refused, held, failure != nil && last && st.Dirty:

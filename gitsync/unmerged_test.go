@@ -97,7 +97,7 @@ func TestUnmergedCommitsWhileAnAgentWorks(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
 	follow := func(final string) {
-		_, _, err := w.repo.Follow(t.Context(), w.sh, final, false)
+		_, _, err := w.repo.Follow(t.Context(), w.sh, final)
 		assert.NilError(t, err)
 	}
 	first := w.commit("a.txt", "agent's\n")

@@ -25,6 +25,17 @@ func Wrap(err error, format string, args ...any) error {
 	return hinted{err, fmt.Sprintf(format, args...)}
 }
 
+type reworded struct {
+	error
+	text string
+}
+
+func (r reworded) Error() string { return r.text }
+func (r reworded) Unwrap() error { return r.error }
+
+// Reword returns err with another text.
+func Reword(err error, text string) error { return reworded{err, text} }
+
 // Of returns the hints of an error and of the errors that it wraps, outermost
 // first, each once.
 func Of(err error) []string {

@@ -38,7 +38,7 @@ const (
 )
 
 // Sandbox is an existing sandbox. Its properties are recorded with the sandbox
-// itself. [Driver.List] leaves out Resources, Rules, Run and Unused.
+// itself. [Driver.List] leaves out ImageID, Resources, Rules, Run and Unused.
 type Sandbox struct {
 	Name  string
 	ID    string // assigned by the driver; changes when the sandbox is recreated
@@ -56,6 +56,7 @@ type Sandbox struct {
 	MainRoot  string // root of the repository's main worktree; empty if the driver does not record it
 	Agent     string
 	Image     string // image reference
+	ImageID   string // digest of the image; empty for a microVM
 	Settings  string // [Spec.Settings] when it was created; empty for one of an earlier version
 	Resources Resources
 	User      string // UID:GID that commands run as
@@ -152,8 +153,8 @@ type User struct{ UID, GID int }
 type Process struct {
 	// ID identifies the process: letters and digits.
 	ID string
-	// Lasting means that the process keeps running without a client, so that the
-	// sandbox must not stop.
+	// Lasting means that the process goes on without a client, so that the sandbox
+	// must not stop as idle. See [Pinner].
 	Lasting bool
 	// Args are the program and its arguments. The program "ralph" is the one that
 	// the driver has installed in the sandbox.
@@ -170,8 +171,6 @@ type Process struct {
 	Stdout, Stderr io.Writer
 	// Terminal is that of Stdin and Stdout; nil to run without one.
 	Terminal Terminal
-	// Signals are forwarded to the process.
-	Signals <-chan os.Signal
 	// Lost is closed when the terminal is lost. The process keeps running. A driver
 	// that has to disconnect returns [ErrDetached].
 	Lost <-chan struct{}
@@ -231,6 +230,13 @@ type Driver interface {
 	List(ctx context.Context) ([]Sandbox, error)
 	// ListCommand returns the command that lists sandboxes without docker-ralph, for messages.
 	ListCommand() string
+}
+
+// Pinner is a driver whose sandboxes stop when they are idle, but not after a process
+// that is lasting.
+type Pinner interface {
+	// Unpin stops a sandbox in which nothing runs.
+	Unpin(ctx context.Context, sb Sandbox) error
 }
 
 // Relayer is a driver that connects "ralph _session".

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -45,6 +49,26 @@ func RunService(ctx context.Context, d Driver, sb Sandbox, stdin io.Reader, stdo
 		err = &ExitError{Code: code, Stderr: stderr.String()}
 	}
 	return err
+}
+
+// ErrNoProcess means that a process is not there to be signaled: it has ended, or is still starting.
+var ErrNoProcess = errors.New("no such process in the sandbox")
+
+// Signal sends SIGTERM, or SIGINT for any other signal, to a process that [Driver.Exec] has started: neither the
+// engine nor the programs of microVMs can.
+func Signal(ctx context.Context, d Driver, sb Sandbox, sig os.Signal, id string) error {
+	name := "INT"
+	if sig == syscall.SIGTERM {
+		name = "TERM"
+	}
+	err := RunService(ctx, d, sb, nil, io.Discard, wire.Program, "_signal", name, id)
+	if exit, ok := errors.AsType[*ExitError](err); ok && strings.Contains(exit.Stderr, "no process of dispatch") {
+		return ErrNoProcess
+	}
+	if err != nil {
+		return fmt.Errorf("sending a signal to the sandbox %s: %w", sb.Name, err)
+	}
+	return nil
 }
 
 // ExitError is a command that has failed in a sandbox. Stderr is the beginning of what it

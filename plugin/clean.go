@@ -11,8 +11,9 @@ import (
 func newCleanCommand(d dispatcher) *cobra.Command {
 	var opts manage.CleanOptions
 	cmd := &cobra.Command{
-		Use:   "clean [OPTIONS] [SANDBOX...]",
-		Short: "Remove sandboxes",
+		Use:     "clean [OPTIONS] [SANDBOX...]",
+		Aliases: []string{"rm"},
+		Short:   "Remove sandboxes",
 		Long: `Remove the sandbox of this worktree and branch, or the named sandboxes, with their
 networks and proxies. With --all, remove all sandboxes of the repository and their
 cache volume.

@@ -4,31 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/spf13/cobra"
-
-	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
-
-// completeForwarded offers what can follow a forwarded command.
-func completeForwarded(name string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		const noFiles = cobra.ShellCompDirectiveNoFileComp
-		var words []string
-		if name == shellCommand {
-			words = []string{"--"}
-		}
-		for _, f := range runflags.Of(name) {
-			if len(args) > 0 && f.Value != "" && slices.Contains([]string{f.Short, f.Long}, args[len(args)-1]) {
-				return nil, noFiles // its value
-			}
-			if !slices.Contains(args, f.Long) {
-				words = append(words, cobra.CompletionWithDesc(f.Long, plainText(f.Usage)))
-			}
-		}
-		return words, noFiles
-	}
-}
 
 // plainWord reports whether a word is safe in every shell. An agent can name branches
 // and tasks, and completion scripts of some versions let the shell expand the words:

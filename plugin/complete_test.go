@@ -53,12 +53,14 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 		{[]string{"show", "a", "--with-deps"}, "", []string{"--format"}},
 		{[]string{"show", "a", "--format"}, "", []string{"table", "json"}},
 		{[]string{"list"}, "", []string{"--status", "--assignee", "--format", "--all", "--markdown"}},
-		{[]string{"list", "--status"}, "", []string{"open", "waiting", "active", "question", "blocked", "done", "deleted"}},
+		{[]string{"list", "--status"}, "", []string{"open", "waiting", "active", "finished", "question", "blocked", "done", "deleted"}},
 		{[]string{"list", "--assignee"}, "", nil},
 		{[]string{"fail", "a", "--reason"}, "", nil},
 		{[]string{"block", "a"}, "", []string{"--by", "--attempt"}},
 		{[]string{"agent"}, "", []string{"register", "list", "deregister"}},
 		{[]string{"plan-sync"}, "", []string{}},
+		{[]string{"import", "a.json"}, "-", []string{"--from", "--prefix", "--format", "--dry-run"}},
+		{[]string{"import", "--from"}, "", []string{"ralph", "prd", "taskmaster", "github", "beads", "spec-kit", "markdown"}},
 		{[]string{"no-command"}, "", []string{}},
 	} {
 		t.Run(strings.Join(append(tc.args, tc.typed), " "), func(t *testing.T) {
@@ -70,6 +72,12 @@ func TestCompletionOfTaskCommands(t *testing.T) {
 			assert.Equal(t, directive, cobra.ShellCompDirectiveNoFileComp)
 		})
 	}
+}
+
+func TestCompletionOffersTheFilesToImport(t *testing.T) {
+	got, directive := dispatcher{}.completeTask(&cobra.Command{}, []string{"import"}, "pr")
+	assert.Equal(t, len(got), 0)
+	assert.Equal(t, directive, cobra.ShellCompDirectiveDefault)
 }
 
 // Each flag in the help of a task command is offered.
@@ -91,16 +99,4 @@ func TestCompletionOffersTheFlagsOfTaskCommands(t *testing.T) {
 		}
 	}
 	assert.Assert(t, checked > 40, "only %d flags", checked)
-}
-
-func TestCompletionOffersTheFlagsOfLoops(t *testing.T) {
-	complete := completeForwarded("build")
-	offered, _ := complete(nil, []string{"-n", "3", "--danger"}, "")
-	all := strings.Join(offered, "\n")
-	for _, flag := range []string{"--max-iterations\t", "--max-cost-usd\t", "--max-wait\t", "--resume\t", "--format\t", "--stall\t"} {
-		assert.Check(t, is.Contains(all, flag))
-	}
-	assert.Check(t, !strings.Contains(all, "--danger"))
-	offered, _ = complete(nil, []string{"--max-wait"}, "")
-	assert.Equal(t, len(offered), 0)
 }

@@ -11,12 +11,14 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
+	"github.com/docker-ralph/docker-ralph/ralph/task/taskfile"
 )
 
 // taskUsage is what can follow a command of "docker ralph task".
 type taskUsage struct {
 	words    []string // next
 	task     bool     // a task is next
+	file     bool     // a file is next
 	only     []string // the statuses of that task; none for all that are not deleted
 	flags    []string // have a value
 	switches []string
@@ -27,37 +29,38 @@ type taskUsage struct {
 func taskCommands() []string {
 	return []string{
 		"plan-sync", "plan-status", "peek", "claim", "renew", "done", "fail", "ask", "list", "show", "create", "update",
-		"adopt", "questions", "answer", "delete", "reopen", "deps", "block", "unblock", "agent", editWord, "--help",
+		"reopen", "adopt", "questions", "answer", "delete", "import", "export", "deps", "block", "unblock", "agent", editWord, "--help",
 	}
 }
 
 func taskUsageOf(command string) taskUsage {
-	stored := []string{"open", "active", "done", "deleted"}
-	undone, active := []string{"open", "waiting", "active", "blocked", "question"}, []string{"active"}
+	undone, active := []string{"open", "waiting", "active", "finished", "blocked", "question"}, []string{"active"}
 	return map[string]taskUsage{
 		"peek":      {flags: []string{"-n"}},
 		"claim":     {task: true, only: []string{"open"}, flags: []string{"--lease", "--agent"}},
 		"renew":     {task: true, only: active, flags: []string{"--lease", "--agent", "--attempt"}},
 		"done":      {task: true, only: active, flags: []string{"--result", "--attempt"}},
-		"fail":      {task: true, only: active, flags: []string{"--reason", "--attempt"}},
+		"fail":      {task: true, only: []string{"active", "finished"}, flags: []string{"--reason", "--attempt"}},
 		"ask":       {task: true, only: active, flags: []string{"--option", "--default", "--default-after", "--agent", "--attempt"}},
 		"questions": {flags: []string{"--format"}},
 		"answer":    {task: true, only: []string{"question"}},
 		"list": {
 			flags: []string{"--status", "--assignee", "--format"}, switches: []string{"--all", "--markdown"},
-			statuses: []string{"open", "waiting", "active", "question", "blocked", "done", "deleted"},
+			statuses: []string{"open", "waiting", "active", "finished", "question", "blocked", "done", "deleted"},
 		},
 		"show":   {task: true, flags: []string{"--format"}, switches: []string{"--with-deps"}},
 		"create": {flags: []string{"--priority", "--category", "--description", "--steps", "--spec", "--ref", "--deps"}},
 		"update": {task: true, only: undone, flags: []string{
 			"--title", "--priority", "--category", "--description", "--steps", "--spec", "--ref", "--status",
 		}},
-		"reopen":  {task: true, only: []string{"done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
-		"delete":  {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}, statuses: stored[:3]},
+		"reopen":  {task: true, only: []string{"finished", "done", "deleted", "blocked", "question"}, flags: []string{"--reason"}},
+		"delete":  {task: true, flags: []string{"--status", "--spec", "--category"}, switches: []string{"--all", "--confirm"}, statuses: []string{"open", "active", "finished", "done"}},
 		"deps":    {task: true},
 		"block":   {task: true, only: undone, flags: []string{"--by", "--attempt"}},
 		"unblock": {task: true, only: undone, flags: []string{"--by"}},
 		editWord:  {task: true, only: undone},
+		"import":  {file: true, flags: []string{"--from", "--prefix", "--format"}, switches: []string{"--dry-run"}},
+		"export":  {flags: []string{"--format"}},
 		"agent":   {words: []string{"register", "list", "deregister"}},
 	}[command]
 }
@@ -83,10 +86,14 @@ func (d dispatcher) completeTask(cmd *cobra.Command, args []string, typed string
 		return usage.statuses, noFiles
 	case behind && last == "--format":
 		return []string{"table", "json"}, noFiles
+	case behind && last == "--from":
+		return taskfile.Formats(), noFiles
 	case behind && last != "--by":
 		return nil, noFiles
 	case behind, usage.task && len(args) == 1 && !strings.HasPrefix(typed, "-"):
 		return d.completeTaskIDs(cmd, usage.only, args[1:], typed), noFiles
+	case usage.file && !strings.HasPrefix(typed, "-"):
+		return nil, cobra.ShellCompDirectiveDefault
 	case len(args) == 1 && len(usage.words) > 0:
 		return usage.words, noFiles
 	}

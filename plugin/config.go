@@ -6,7 +6,6 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/config"
@@ -37,8 +36,7 @@ configuration, environment variable or flag.`,
 			return writeValues(d.cli.Out(), format, values)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
+	addTemplateFormat(cmd, &format)
 	cmd.AddCommand(&cobra.Command{
 		Use:   "edit",
 		Short: "Edit your configuration",
@@ -53,9 +51,10 @@ It is validated before it is saved.`,
 			return approval.EditConfig(cmd.Context(), h)
 		},
 	}, &cobra.Command{
-		Use:   "init",
-		Short: "Create a commented ralph.toml",
-		Args:  cli.NoArgs,
+		Use:        "init",
+		SuggestFor: []string{"init"},
+		Short:      "Create a commented ralph.toml",
+		Args:       cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h, err := d.host(cmd, cmd.Name())
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,10 +18,12 @@ import (
 func TestDocumentedCommandsExist(t *testing.T) {
 	top, err := filepath.Glob("../*.md")
 	assert.NilError(t, err)
-	pages, err := filepath.Glob("../docs/*.md") // those below are generated from the commands, or about other programs
+	pages, err := filepath.Glob("../docs/*.md")
+	assert.NilError(t, err)
+	reference, err := filepath.Glob("../docs/reference/*.md")
 	assert.NilError(t, err)
 	checked := 0
-	for _, page := range append(top, pages...) {
+	for _, page := range slices.Concat(top, pages, reference) {
 		content, err := os.ReadFile(page)
 		assert.NilError(t, err)
 		for _, m := range regexp.MustCompile("(?m)docker ralph( [^`|\\n]*)").FindAllStringSubmatch(documented(string(content)), -1) {

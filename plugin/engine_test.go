@@ -163,8 +163,8 @@ func TestPrivateDir(t *testing.T) {
 	for _, tc := range []struct{ name, dir, err string }{
 		{"new", filepath.Join(base, "new"), ""},
 		{"exists", base, ""},
-		{"others can use it", open, "others can use"},
-		{"a link", link, "others can use"},
+		{"others can use it", open, "accessible by other users"},
+		{"a link", link, "accessible by other users"},
 		{"too long", filepath.Join(base, strings.Repeat("x", 30)), "too long"},
 		{"special characters", base + "/%C", "special characters"},
 		{"no parent", base + "/none/x", "no such file"},

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
 // failing returns the error of a command line that ends before its command.
@@ -21,26 +21,23 @@ func failing(t *testing.T, args ...string) error {
 	top := &cobra.Command{Use: "docker", SilenceErrors: true, SilenceUsage: true, TraverseChildren: true}
 	top.AddCommand(NewRootCommand(dockerCLI, NewInterrupts(t.Context(), nil), ""))
 	top.SetArgs(append([]string{"ralph"}, args...))
-	return FlagError(top.Execute())
+	return UsageError(top.Execute())
 }
 
 func TestFlagsOfCommandsBeforeThemHaveAHint(t *testing.T) {
-	opts := &options{}
-	root := &cobra.Command{}
-	opts.addFlags(root.Flags())
-	for _, name := range []string{"build", "plan", runCommand} {
-		for _, f := range runflags.Of(name) {
-			if root.Flags().Lookup(strings.TrimPrefix(f.Long, "--")) != nil || f.Long == "--help" {
+	for _, name := range []string{runflags.Build, runflags.Plan, runflags.Run} {
+		for _, f := range runflags.Of(name).Flags {
+			if f.Name == runflags.Help {
 				continue
 			}
-			args := []string{f.Long}
-			if f.Value != "" {
+			args := []string{"--" + f.Name}
+			if f.Arg != "" {
 				args = append(args, "8")
 			}
 			err := failing(t, append(args, name)...)
-			assert.ErrorContains(t, err, "unknown flag: "+f.Long)
+			assert.ErrorContains(t, err, "unknown flag: --"+f.Name)
 			hints := hint.Of(err)
-			assert.Assert(t, len(hints) == 1 && strings.HasPrefix(hints[0], "pass it after ") && strings.Contains(hints[0], name), "%s: %q", f.Long, hints)
+			assert.Assert(t, len(hints) == 1 && strings.HasPrefix(hints[0], "pass it after ") && strings.Contains(hints[0], name), "%s: %q", f.Name, hints)
 		}
 	}
 	assert.DeepEqual(t, hint.Of(failing(t, "-n", "3", "build")), []string{"pass it after build or plan"})

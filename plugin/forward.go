@@ -9,12 +9,12 @@ import (
 	"github.com/docker/cli/cli/debug"
 	"github.com/spf13/cobra"
 
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/projectimage"
-	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // dispatcher runs commands with the options before them.
@@ -25,40 +25,12 @@ type dispatcher struct {
 	version    string
 }
 
-// newForwardedCommand returns a command whose arguments ralph in the sandbox parses. Help
-// right after the command is printed here.
-func newForwardedCommand(d dispatcher, name, short string) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:                name + " [ARG...]",
-		Short:              short,
-		Long:               help.OnHost(name),
-		DisableFlagParsing: true,
-		ValidArgsFunction:  completeForwarded(name),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && (args[0] == "-h" || args[0] == "--help") {
-				_, err := fmt.Fprint(d.cli.Out(), help.OnHost(name))
-				return err
-			}
-			if name != shellCommand {
-				ours, rest, unknown := d.options.hoist(name, args)
-				if unknown != "" && host.IsLoop(name) {
-					return unknownOption(name, unknown)
-				}
-				if err := d.options.flags.Parse(ours); err != nil {
-					return cmd.Root().FlagErrorFunc()(cmd, err)
-				}
-				args = rest
-			}
-			return d.run(cmd, name, args)
-		},
+// run runs a command in the sandbox.
+func (d dispatcher) run(cmd *cobra.Command, f *forwarded) error {
+	if err := f.Check(f.given); err != nil {
+		return err
 	}
-	cmd.SetHelpFunc(func(*cobra.Command, []string) {
-		_, _ = fmt.Fprint(d.cli.Out(), help.OnHost(name))
-	})
-	return cmd
-}
-
-func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
+	name := f.Name
 	worktree, err := d.options.worktree.wanted()
 	if err != nil {
 		return err
@@ -74,13 +46,13 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 	if err != nil {
 		return err
 	}
-	raw, err := d.fitStreams(&h, name, args)
+	raw, err := d.fitStreams(&h, f)
 	if err != nil {
 		return err
 	}
 	opts := run.Options{
 		Command:      name,
-		Args:         args,
+		Args:         f.args,
 		Overrides:    d.options.overrides(),
 		Recreate:     d.options.recreate || d.options.rebuild,
 		Rebuild:      d.options.rebuild,
@@ -88,7 +60,7 @@ func (d dispatcher) run(cmd *cobra.Command, name string, args []string) error {
 		CredScan:     d.options.credScan.value,
 		Worktree:     worktree,
 		Raw:          raw,
-		AnyCode:      name == runCommand || name == shellCommand,
+		AnyCode:      name == runflags.Run || name == runflags.Shell,
 		NoHostConfig: d.options.noHostConfig,
 		RequireClean: d.options.requireClean,
 		WithChanges:  d.options.withChanges,
@@ -143,7 +115,6 @@ func (d dispatcher) newHost(cmd *cobra.Command, name string) (host.Host, error) 
 		DockerGlobals: globals,
 		HasPlugin:     func(plugin string) bool { return hasPlugin(d.cli, plugin) },
 		Attacher:      ourselves(cfg, globals, "attach"),
-		Keeper:        ourselves(cfg, globals, keepCommand),
 		Notifier:      ourselves(cfg, globals, notifyCommand),
 		Dir:           dir,
 		Home:          home,
@@ -166,7 +137,7 @@ func (d dispatcher) newHost(cmd *cobra.Command, name string) (host.Host, error) 
 	switch {
 	case d.cli.In().IsTerminal() && d.cli.Out().IsTerminal():
 		h.Terminal, h.Stdin = newTerminal(d.cli), in
-	case d.cli.In().IsTerminal() && (name == "task" || name == shellCommand):
+	case d.cli.In().IsTerminal() && (name == "task" || name == runflags.Shell):
 		h.Stdin = in
 	case d.cli.In().IsTerminal():
 		// Loops read nothing, and reading the terminal in the background would

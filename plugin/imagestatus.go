@@ -8,7 +8,6 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
@@ -21,8 +20,9 @@ func newImageStatusCommand(d dispatcher) *cobra.Command {
 	var format, agent string
 	var noTrunc bool
 	cmd := &cobra.Command{
-		Use:   "status [OPTIONS]",
-		Short: "List sandbox images",
+		Use:     "status [OPTIONS]",
+		Aliases: []string{"ls"},
+		Short:   "List sandbox images",
 		Long: `List the images built by docker ralph, their bases, and the sandboxes that use them.
 A star marks the image of this project's next sandbox.`,
 		Args:              cli.NoArgs,
@@ -44,10 +44,9 @@ A star marks the image of this project's next sandbox.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&agent, "agent", "", "Agent to show the next image of")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
+	addTemplateFormat(cmd, &format)
 	flags.BoolVar(&noTrunc, "no-trunc", false, "Don't truncate output")
 	_ = cmd.RegisterFlagCompletionFunc("agent", completeWords(projectimage.Agents()...))
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
 }
 

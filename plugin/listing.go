@@ -3,12 +3,37 @@ package plugin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/docker/cli/cli/command/formatter"
+	flagsHelper "github.com/docker/cli/cli/flags"
+	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
+
+// addTemplateFormat adds the flag for the format of a [listing] to a command.
+func addTemplateFormat(cmd *cobra.Command, format *string) {
+	addFormatFlag(cmd, format, flagsHelper.FormatHelp)
+}
+
+// addFormat adds the flag for tables and JSON to a command, which calls [checkFormat].
+func addFormat(cmd *cobra.Command, format *string) {
+	addFormatFlag(cmd, format, `Format output ("table", "json")`)
+}
+
+func addFormatFlag(cmd *cobra.Command, format *string, usage string) {
+	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, usage)
+	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
+}
+
+func checkFormat(format string) error {
+	if format != formatter.TableFormatKey && format != formatter.JSONFormatKey {
+		return fmt.Errorf("invalid --format %q: use \"table\" or \"json\"", format)
+	}
+	return nil
+}
 
 // listing is the format of a list.
 type listing[T any] struct {

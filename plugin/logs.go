@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ import (
 
 func newLogsCommand(d dispatcher) *cobra.Command {
 	var opts manage.LogOptions
+	var tail, since string
 	cmd := &cobra.Command{
 		Use:   "logs [OPTIONS] [SANDBOX] [run|shell]",
 		Short: "Fetch the logs of a loop",
@@ -45,6 +48,12 @@ code is that of the loop.`,
 			if cmd.Flags().Changed("iteration") && opts.Iteration < 1 {
 				return fmt.Errorf("invalid iteration %d: the first one is 1", opts.Iteration)
 			}
+			if opts.Tail, err = parseTail(tail); err != nil {
+				return err
+			}
+			if opts.Since, err = parseSince(since, time.Now()); err != nil {
+				return err
+			}
 			h, err := d.host(cmd, cmd.Name())
 			if err != nil {
 				return err
@@ -60,9 +69,41 @@ code is that of the loop.`,
 	d.addLoopLogFlags(cmd, &opts.LoopLog, "Follow log output")
 	flags := cmd.Flags()
 	flags.IntVar(&opts.Iteration, "iteration", 0, "Show this iteration only")
+	flags.StringVarP(&tail, "tail", "n", "all", "Number of lines to show from the end of the logs")
+	flags.StringVar(&since, "since", "", `Show runs since a time (e.g., "42m", "2026-01-02T13:23:37")`)
 	flags.BoolVar(&opts.Raw, "raw", false, "Show the unformatted output of the agent")
-	_ = cmd.RegisterFlagCompletionFunc("iteration", cobra.NoFileCompletions)
+	for _, name := range []string{"iteration", "tail", "since"} {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
 	return cmd
+}
+
+// parseTail parses a number of lines. As in the Docker CLI, a negative one means all.
+func parseTail(text string) (*int, error) {
+	n, err := strconv.Atoi(text)
+	switch {
+	case text == "all" || err == nil && n < 0:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("invalid --tail %q: use a number or \"all\"", text)
+	}
+	return &n, nil
+}
+
+// parseSince parses a time, or how long ago it is.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil {
+		return now.Add(-ago), nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("invalid --since %q: use a duration such as 42m, or a time such as 2026-01-02T13:23:37", text)
 }
 
 // completeSandbox offers sandboxes for the first argument.

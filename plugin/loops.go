@@ -11,7 +11,6 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -133,8 +132,7 @@ estimates, and "+" sums that lack runs whose cost is unknown.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&all, "all", "a", false, "Include all repositories")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
+	addTemplateFormat(cmd, &format)
 	return cmd
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -21,10 +21,12 @@ func newListCommand(d dispatcher) *cobra.Command {
 	var opts manage.ListOptions
 	var show showOptions
 	var loops bool
+	var filters []string
 	cmd := &cobra.Command{
-		Use:     "ls [OPTIONS]",
-		Aliases: []string{"list"},
-		Short:   "List sandboxes",
+		Use:        "ls [OPTIONS]",
+		Aliases:    []string{"list"},
+		SuggestFor: []string{"ps"},
+		Short:      "List sandboxes",
 		Long: `List the sandboxes of this repository, with the loop running in each or how the
 last one ended. The sandbox of this worktree and branch is marked. With --loops, list
 the loops that have logs instead, for "logs --loop".`,
@@ -34,19 +36,47 @@ the loops that have logs instead, for "logs --loop".`,
 			if loops {
 				return d.listLoops(cmd, opts, show)
 			}
-			return d.listSandboxes(cmd, opts, show)
+			matches, err := sandboxFilter(filters)
+			if err != nil {
+				return err
+			}
+			return d.listSandboxes(cmd, opts, show, matches)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
+	flags.StringArrayVarP(&filters, "filter", "f", nil, `Filter sandboxes ("agent=", "branch=", "driver=", "name=", "state=")`)
 	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only display names")
 	flags.BoolVarP(&opts.Size, "size", "s", false, "Display total file sizes")
 	flags.BoolVar(&loops, "loops", false, "List loops instead of sandboxes")
 	flags.BoolVarP(&show.watch, "watch", "w", false, "Refresh the output until interrupted")
 	flags.BoolVar(&show.noTrunc, "no-trunc", false, "Don't truncate output")
-	flags.StringVar(&show.format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
+	addTemplateFormat(cmd, &show.format)
+	_ = cmd.RegisterFlagCompletionFunc("filter", cobra.FixedCompletions([]string{"agent=", "branch=", "driver=", "name=", "state="}, cobra.ShellCompDirectiveNoSpace|cobra.ShellCompDirectiveNoFileComp))
+	cmd.MarkFlagsMutuallyExclusive("loops", "filter")
 	return cmd
+}
+
+// sandboxFilter returns a function that reports whether a sandbox meets the conditions: one of
+// those for each key, as in the Docker CLI.
+func sandboxFilter(conditions []string) (func(manage.SandboxStatus) bool, error) {
+	wanted := map[string][]string{}
+	for _, condition := range conditions {
+		key, value, _ := strings.Cut(condition, "=")
+		if value == "" || !slices.Contains([]string{"agent", "branch", "driver", "name", "state"}, key) {
+			return nil, fmt.Errorf("invalid filter %q: use agent=NAME, branch=NAME, driver=NAME, name=TEXT or state=STATE", condition)
+		}
+		wanted[key] = append(wanted[key], value)
+	}
+	return func(s manage.SandboxStatus) bool {
+		for key, values := range wanted {
+			got := map[string]string{"agent": s.Agent, "branch": s.Branch, "driver": s.Driver, "name": s.Name, "state": s.State}[key]
+			if !slices.ContainsFunc(values, func(v string) bool { return v == got || key == "name" && strings.Contains(got, v) }) {
+				return false
+			}
+		}
+		return true
+	}, nil
 }
 
 // hiddenAs returns a hidden alias of a command.
@@ -62,7 +92,7 @@ type showOptions struct {
 	watch, noTrunc bool
 }
 
-func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.ListOptions, show showOptions) error {
+func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.ListOptions, show showOptions, matches func(manage.SandboxStatus) bool) error {
 	if err := writeSandboxes(io.Discard, show.format, opts.Size, nil); err != nil {
 		return err
 	}
@@ -73,7 +103,8 @@ func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.ListOptions, s
 	out := d.cli.Out()
 	v := view{
 		collect: func(ctx context.Context, h host.Host) ([]manage.SandboxStatus, error) {
-			return manage.Sandboxes(ctx, h, opts)
+			list, err := manage.Sandboxes(ctx, h, opts)
+			return slices.DeleteFunc(list, func(s manage.SandboxStatus) bool { return !matches(s) }), err
 		},
 		show: func(to io.Writer, list []manage.SandboxStatus) error {
 			switch {

@@ -139,3 +139,24 @@ func TestStatesAreColoured(t *testing.T) {
 	assert.Equal(t, plain, table)
 	assert.Equal(t, coloured("", nil), "")
 }
+
+func TestFilterOfSandboxes(t *testing.T) {
+	for conditions, want := range map[string]string{
+		"": "main größe old new", "state=running": "main new", "state=running agent=claude": "main",
+		"agent=codex agent=shell": "größe new", "name=shop-o": "old", "branch=nothing": "", "driver=sbx": "größe",
+	} {
+		matches, err := sandboxFilter(strings.Fields(conditions))
+		assert.NilError(t, err)
+		var got []string
+		for _, s := range sandboxes()[:4] {
+			if matches(s) {
+				got = append(got, s.Branch)
+			}
+		}
+		assert.Check(t, cmp.Equal(strings.Join(got, " "), want), conditions)
+	}
+	for _, wrong := range []string{"x", "agent=", "size=3"} {
+		_, err := sandboxFilter([]string{wrong})
+		assert.ErrorContains(t, err, "invalid filter")
+	}
+}

@@ -113,19 +113,6 @@ of ralph.toml: "example.com", "*.example.com", "example.com:8443", or
 	}
 }
 
-// addFormat adds the flag for tables and JSON to a command.
-func addFormat(cmd *cobra.Command, format *string) {
-	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
-}
-
-func checkFormat(format string) error {
-	if format != formatter.TableFormatKey && format != formatter.JSONFormatKey {
-		return fmt.Errorf("unknown format %q: use \"table\" or \"json\"", format)
-	}
-	return nil
-}
-
 // columnGap is that of docker's own tables.
 const columnGap = 3
 

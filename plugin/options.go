@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 )
 
@@ -45,7 +46,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.memory, "memory", "", `Memory limit (e.g., "8g")`)
 	flags.StringVar(&o.cpus, "cpus", "", "Number of CPUs")
 	flags.DurationVar(&o.timeout, "timeout", 0, `Time limit of each run of the agent (e.g., "90m")`)
-	flags.StringArrayVar(&o.env, "env", nil, "Pass an environment variable to the agent (name only)")
+	flags.Lookup("timeout").DefValue = config.DefaultTimeout.String()
+	flags.StringArrayVarP(&o.env, "env", "e", nil, "Pass an environment variable to the agent (name only)")
 	flags.StringVar(&o.workspace, "workspace", "", `Work in a clone or on your files ("auto", "clone", "live")`)
 	flags.StringVar(&o.network, "network", "", `Network policy ("allowlist", "deny", "allow-all")`)
 	flags.StringArrayVar(&o.allow, "allow", nil, `Allow a host (e.g., "example.com", "*.example.com:8443")`)
@@ -58,20 +60,23 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.rebuild, "rebuild", false, "Rebuild the agent image and recreate the sandbox")
 	flags.BoolVar(&o.move, "move", false, "Move the sandbox to the selected engine")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "Print what the command would do, without doing it")
-	flags.BoolVar(&o.detach, "detach", false, "Run the loop in the background")
+	flags.BoolVarP(&o.detach, "detach", "d", false, "Run the loop in the background")
 	flags.StringVar(&o.progress, "progress", "auto", `Type of progress output ("auto", "plain", "tty", "quiet", "rawjson")`)
 	o.credScan.among = []string{commits.CredScanBlock, commits.CredScanWarn}
 	flags.Var(&o.credScan, "cred-scan", `Scan the worktree and new commits for secrets ("block", "warn")`)
 	flags.Lookup("cred-scan").NoOptDefVal = commits.CredScanBlock
 	o.worktree.addFlags(flags)
 	flags.SetInterspersed(false)
+	group(flags, sandboxOptions, "agent", "allow", "cpus", "detach", "driver", "dry-run", "env", "memory", "network", "recreate", "timeout", "worktree")
+	group(flags, advancedOptions, "base", "branch-name", "cred-scan", "git-token", "image", "move", "no-host-config", "progress", "rebuild", "require-clean", "sign",
+		"with-changes", "workspace")
 }
 
 // checkDryRun applies --dry-run to a command that has an option of that name, and refuses it
 // for others that do not run in a sandbox, because they would change something.
 func (o *options) checkDryRun(cmd *cobra.Command) error {
 	top := topCommand(cmd)
-	if !o.dryRun || !top.HasParent() || slices.Contains([]string{"plan", "build", runCommand, shellCommand}, top.Name()) {
+	if !o.dryRun || !top.HasParent() || slices.Contains([]string{runflags.Plan, runflags.Build, runflags.Run, runflags.Shell}, top.Name()) {
 		return nil
 	}
 	if own := cmd.Flags().Lookup("dry-run"); own != nil {

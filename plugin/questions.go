@@ -27,8 +27,8 @@ func newQuestionsCommand(d dispatcher) *cobra.Command {
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != formatter.TableFormatKey && format != formatter.JSONFormatKey {
-				return fmt.Errorf("invalid --format %q: use \"table\" or \"json\"", format)
+			if err := checkFormat(format); err != nil {
+				return err
 			}
 			h, err := d.host(cmd, host.TaskCommand)
 			if err != nil {
@@ -54,8 +54,7 @@ func newQuestionsCommand(d dispatcher) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&all, "all", "a", false, "Show the questions of all backlogs")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, `Format output ("table", "json")`)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
+	addFormat(cmd, &format)
 	return cmd
 }
 

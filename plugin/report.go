@@ -10,7 +10,7 @@ import (
 func newReportCommand(d dispatcher) *cobra.Command {
 	var opts dashboard.ReportOptions
 	cmd := &cobra.Command{
-		Use:   "report --html FILE",
+		Use:   "report [OPTIONS]",
 		Short: "Export the web dashboard to an HTML file",
 		Long: `Export the web dashboard to a single HTML file, which needs no server: tasks, runs,
 costs, diffs and the end of each run's output. The data comes from the logs in the
@@ -27,7 +27,6 @@ worktrees; the sandboxes need not exist.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&opts.All, "all", "a", false, "Include the sandboxes of all repositories")
-	flags.StringVar(&opts.File, "html", "", `Write to a file ("-" for standard output)`)
-	_ = cmd.MarkFlagRequired("html")
+	flags.StringVarP(&opts.File, "output", "o", "ralph-report.html", `Write to a file ("-" for standard output)`)
 	return cmd
 }

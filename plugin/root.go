@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
@@ -49,8 +50,8 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 	_ = cmd.RegisterFlagCompletionFunc("branch-name", completeBranches)
 	d := dispatcher{cli: dockerCLI, interrupts: interrupts, options: opts, version: version}
 	cmd.AddCommand(
-		newForwardedCommand(d, "plan", "Create tasks from the specs"),
-		newForwardedCommand(d, "build", "Work through the backlog, one fresh agent per task"),
+		newForwardedCommand(d, runflags.Plan),
+		newForwardedCommand(d, runflags.Build),
 		newTaskCommand(d),
 		newQuestionsCommand(d),
 		newAnswerCommand(d),
@@ -70,8 +71,10 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newAttachCommand(d),
 		newDiffCommand(d),
 		newApplyCommand(d),
-		newForwardedCommand(d, runCommand, "Start the agent's interface or ask it a question"),
-		newForwardedCommand(d, shellCommand, "Open a shell in the sandbox"),
+		newUndoCommand(d),
+		newPullRequestCommand(d),
+		newForwardedCommand(d, runflags.Run),
+		newForwardedCommand(d, runflags.Shell),
 		newTrustCommand(d),
 		newConfigCommand(d),
 		newSelfTestCommand(d),
@@ -82,10 +85,11 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		hiddenAs(newWorktreeListCommand(d), "list-worktrees"),
 		hiddenAs(newWorktreeRemoveCommand(d), "remove-worktree"),
 		newVersionCommand(dockerCLI, version),
-		newKeepCommand(dockerCLI),
 		newHelpCommand(dockerCLI),
 		newNotifyCommand(version),
 	)
+	groupOptions(cmd)
+	cmd.SetFlagErrorFunc(opts.flagError)
 	return cmd
 }
 

@@ -13,8 +13,9 @@ import (
 func newSelfTestCommand(d dispatcher) *cobra.Command {
 	var driver, format string
 	cmd := &cobra.Command{
-		Use:   "selftest [OPTIONS]",
-		Short: "Check that sandboxes work on this machine",
+		Use:        "selftest [OPTIONS]",
+		SuggestFor: []string{"doctor"},
+		Short:      "Check that sandboxes work on this machine",
 		Long: `Check everything that a loop needs: the engine and BuildKit, the driver, the images,
 a sandbox, ralph in it, a commit, and the cleanup. The sandbox and its repository
 are temporary; the images are kept.
@@ -40,8 +41,7 @@ The exit code is 1 if a check fails.`,
 		},
 	}
 	cmd.Flags().StringVar(&driver, "driver", "", `Sandbox driver ("auto", "sbx", "docker-sandbox", "container")`)
-	cmd.Flags().StringVar(&format, "format", "table", `Format output ("table", "json")`)
+	addFormat(cmd, &format)
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords("table", "json"))
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/docker/cli/cli/command/formatter"
 	"github.com/docker/cli/cli/streams"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/selftest"
@@ -27,14 +28,12 @@ type resultPrinter struct {
 }
 
 func newResultPrinter(format string, out *streams.Out) (*resultPrinter, error) {
-	switch format {
-	case "table":
-		return &resultPrinter{out: out, table: true, colour: out.IsTerminal() && os.Getenv("NO_COLOR") == ""}, nil
-	case "json":
-		return &resultPrinter{out: out, all: []selftest.Result{}}, nil
-	default:
-		return nil, fmt.Errorf("unknown format %q: use \"table\" or \"json\"", format)
+	if err := checkFormat(format); err != nil {
+		return nil, err
 	}
+	p := &resultPrinter{out: out, table: format == formatter.TableFormatKey, all: []selftest.Result{}}
+	p.colour = p.table && out.IsTerminal() && os.Getenv("NO_COLOR") == ""
+	return p, nil
 }
 
 // row is a line of the table. The first column has room for the longest name
@@ -70,7 +69,7 @@ func (p *resultPrinter) add(r selftest.Result) {
 	p.line(strings.TrimRight(fmt.Sprintf(row, r.Check, word, took, termsafe.Line(detail)), " "))
 	p.indented(r.Failed)
 	if r.Remedy != "" {
-		p.indented("What to do: " + r.Remedy)
+		p.indented("Hint: " + r.Remedy)
 	}
 }
 

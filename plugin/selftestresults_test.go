@@ -18,7 +18,7 @@ func someResults() []selftest.Result {
 		{Check: selftest.CheckEngine, OK: true, Detail: "29.0.0 at <here>", Took: 12 * time.Millisecond},
 		{Check: selftest.CheckProjectImage, Failed: "deps:2:1: no\n    2 | b\x1b[31mad\n\n      | ^^^\n", Took: 95 * time.Second},
 		{Check: selftest.CheckBuildKit, Failed: "none", Remedy: "update", Took: time.Second},
-		{Check: selftest.CheckSandbox, Skipped: true, Detail: `it needs "driver", which failed`, Took: time.Microsecond},
+		{Check: selftest.CheckSandbox, Skipped: true, Detail: `requires "driver", which failed`, Took: time.Microsecond},
 	}
 }
 
@@ -31,8 +31,8 @@ build project image   FAILED      1m35s
           | ^^^
 BuildKit              FAILED      1.00s
     none
-    What to do: update
-sandbox               skipped            it needs "driver", which failed
+    Hint: update
+sandbox               skipped            requires "driver", which failed
 `
 	const coloured = `CHECK                 RESULT       TIME  DETAIL
 engine                ` + "\x1b[32mok     \x1b[0m" + `     0.01s  29.0.0 at <here>
@@ -42,8 +42,8 @@ build project image   ` + "\x1b[31mFAILED \x1b[0m" + `     1m35s
           | ^^^
 BuildKit              ` + "\x1b[31mFAILED \x1b[0m" + `     1.00s
     none
-    What to do: update
-sandbox               ` + "\x1b[33mskipped\x1b[0m" + `            it needs "driver", which failed
+    Hint: update
+sandbox               ` + "\x1b[33mskipped\x1b[0m" + `            requires "driver", which failed
 `
 	for _, tc := range []struct {
 		name, noColour, want string
@@ -81,7 +81,7 @@ func TestResultsAsJSON(t *testing.T) {
 {"check":"engine","ok":true,"detail":"29.0.0 at <here>","failed":"","remedy":"","took_ns":12000000},
 {"check":"build project image","ok":false,"detail":"","failed":"deps:2:1: no\n    2 | b\u001b[31mad\n\n      | ^^^\n","remedy":"","took_ns":95000000000},
 {"check":"BuildKit","ok":false,"detail":"","failed":"none","remedy":"update","took_ns":1000000000},
-{"check":"sandbox","ok":false,"skipped":true,"detail":"it needs \"driver\", which failed","failed":"","remedy":"","took_ns":1000}]`},
+{"check":"sandbox","ok":false,"skipped":true,"detail":"requires \"driver\", which failed","failed":"","remedy":"","took_ns":1000}]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var b, want bytes.Buffer
@@ -100,5 +100,5 @@ func TestResultsAsJSON(t *testing.T) {
 
 func TestResultsInAnUnknownFormat(t *testing.T) {
 	_, err := newResultPrinter("yaml", streams.NewOut(&bytes.Buffer{}))
-	assert.Error(t, err, `unknown format "yaml": use "table" or "json"`)
+	assert.Error(t, err, `invalid --format "yaml": use "table" or "json"`)
 }

@@ -62,7 +62,7 @@ func privateDir(dir string) error {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("others can use the directory %s", dir)
+		return fmt.Errorf("directory %s is accessible by other users", dir)
 	}
 	return nil
 }

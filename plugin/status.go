@@ -17,8 +17,9 @@ func newStatusCommand(d dispatcher) *cobra.Command {
 	var show showOptions
 	var worktree string
 	cmd := &cobra.Command{
-		Use:   "status [OPTIONS]",
-		Short: "Show the status of this branch's sandbox",
+		Use:        "status [OPTIONS]",
+		SuggestFor: []string{"inspect"},
+		Short:      "Show the status of this branch's sandbox",
 		Long: `Show the sandbox of this repository and branch and its loop: activity, task, tokens
 and cost against their limits, questions, blocked hosts, and commits not yet fetched.`,
 		Args:              cli.NoArgs,

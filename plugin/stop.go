@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
@@ -8,12 +10,15 @@ import (
 
 func newStopCommand(d dispatcher) *cobra.Command {
 	var opts manage.StopOptions
+	var timeout int
 	cmd := &cobra.Command{
-		Use:   "stop [OPTIONS] [SANDBOX...]",
-		Short: "Stop the loop after its current run",
+		Use:        "stop [OPTIONS] [SANDBOX...]",
+		SuggestFor: []string{"kill"},
+		Short:      "Stop the loop after its current run",
 		Long: `Ask the loop of this worktree and branch, or of the named sandboxes, to end after its
 current run, wait for it, and stop the sandbox. With --now, kill everything in the
-sandbox. Commits that only the sandbox has are fetched first.
+sandbox; with --timeout, do so after that time. Commits that only the sandbox has are
+fetched first.
 
 The next command starts the sandbox again.`,
 		ValidArgsFunction: d.completeSandboxes,
@@ -23,9 +28,16 @@ The next command starts the sandbox again.`,
 				return err
 			}
 			opts.Names = args
+			if cmd.Flags().Changed("timeout") {
+				limit := time.Duration(max(0, timeout)) * time.Second
+				opts.Timeout = &limit
+			}
 			return manage.StopSandboxes(cmd.Context(), h, opts)
 		},
 	}
 	cmd.Flags().BoolVar(&opts.Now, "now", false, "Kill running commands")
+	cmd.Flags().IntVarP(&timeout, "timeout", "t", 0, "Seconds to wait before killing running commands (default no limit)")
+	_ = cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
+	cmd.MarkFlagsMutuallyExclusive("now", "timeout")
 	return cmd
 }

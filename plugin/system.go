@@ -8,7 +8,6 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
@@ -57,17 +56,17 @@ sandbox. Sizes of microVMs are unknown.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
+	addTemplateFormat(cmd, &format)
 	flags.BoolVarP(&verbose, "verbose", "v", false, "List each item with its repository")
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 	return cmd
 }
 
 func newSystemPruneCommand(d dispatcher) *cobra.Command {
 	var opts disk.PruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune [OPTIONS]",
-		Short: "Remove unused data",
+		Use:        "prune [OPTIONS]",
+		SuggestFor: []string{"prune"},
+		Short:      "Remove unused data",
 		Long: `Remove the sandboxes, volumes and state, including the backlogs, of worktrees and
 repositories that no longer exist, and outdated programs and images. Print the removed
 items. Commits that only a sandbox has are fetched first. A sandbox is kept if that

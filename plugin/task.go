@@ -1,8 +1,10 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
@@ -19,14 +21,14 @@ func newTaskCommand(d dispatcher) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                name + " [ARG...]",
 		Short:              "Manage the backlog",
-		Long:               help.OnHost(name),
+		Long:               help.OnHost(help.Text(name)),
 		DisableFlagParsing: true,
 		ValidArgsFunction:  d.completeTask,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(args) > 0 && (args[0] == "-h" || args[0] == "--help"):
-				_, err := fmt.Fprint(d.cli.Out(), help.OnHost(name))
-				return err
+			case wantsTaskHelp(args):
+				cmd.HelpFunc()(cmd, args)
+				return nil
 			case d.options.detach:
 				return d.detach(cmd.Context(), name)
 			case len(args) > 0 && args[0] == editWord:
@@ -35,10 +37,32 @@ func newTaskCommand(d dispatcher) *cobra.Command {
 			return d.withBacklog(cmd, func(_ host.Host, b *manage.Backlog) error { return runTask(cmd, b, args) })
 		},
 	}
-	cmd.SetHelpFunc(func(*cobra.Command, []string) {
-		_, _ = fmt.Fprint(d.cli.Out(), help.OnHost(name))
+	cmd.SetHelpFunc(func(_ *cobra.Command, args []string) {
+		text := ""
+		if len(args) > 0 {
+			text = help.TaskCommand(args[0])
+		}
+		_, _ = fmt.Fprint(d.cli.Out(), cmp.Or(text, help.Task()))
 	})
 	return cmd
+}
+
+// wantsTaskHelp reports whether a help flag is among the arguments, and not the value of a flag.
+func wantsTaskHelp(args []string) bool {
+	for i, arg := range args {
+		isHelp := arg == "-h" || arg == "--help"
+		if i == 0 && isHelp {
+			return true
+		}
+		before := ""
+		if i > 1 {
+			before = cmp.Or(longTaskFlags()[args[i-1]], args[i-1])
+		}
+		if isHelp && !slices.Contains(taskUsageOf(args[0]).flags, before) {
+			return help.TaskCommand(args[0]) != ""
+		}
+	}
+	return false
 }
 
 // withBacklog calls do with the backlog of the worktree of a command.
@@ -71,20 +95,10 @@ func runTask(cmd *cobra.Command, b *manage.Backlog, args []string) error {
 // editWord is a task command for the user only.
 const editWord = "edit"
 
-const editUsage = `Usage:  docker ralph task edit TASK
-
-Edit a task in $VISUAL or $EDITOR. A task that was changed meanwhile is not
-overwritten.
-`
-
 // editTask carries out "docker ralph task edit".
 func (d dispatcher) editTask(cmd *cobra.Command, args []string) error {
-	if len(args) == 1 && (args[0] == "-h" || args[0] == "--help") {
-		_, err := fmt.Fprint(d.cli.Out(), editUsage)
-		return err
-	}
 	if len(args) != 1 {
-		return fmt.Errorf("'docker ralph task edit' requires 1 argument\n\n%s", editUsage)
+		return errors.New("'docker ralph task edit' requires 1 argument\n\nUsage:  docker ralph task edit TASK")
 	}
 	return d.withBacklog(cmd, func(_ host.Host, b *manage.Backlog) error {
 		err := b.EditTask(cmd.Context(), args[0])

@@ -106,6 +106,8 @@ func TestTaskCommandsNeedNoEngine(t *testing.T) {
 		{args: "task show auth", stdout: "auth/spec.md"},
 		{args: "task edit auth", code: 1, stderr: "starting an editor: no terminal"},
 		{args: "task edit missing", code: 2, stderr: "task 'missing' not found"},
+		{args: "task import -", input: "- [ ] Write docs\n", stdout: "1 created, 0 updated, 0 unchanged\n"},
+		{args: "task export", stdout: `{"id":"write-docs","t":"Write docs","p":2,"status":"open"}` + "\n"},
 		{args: "task claim auth --agent me", stdout: "auth"},
 		{args: "task ask auth Which? --option red --option blue --agent me", stdout: "asked auth\n"},
 		{args: "questions", stdout: "auth: Log in\n  Which?\n  1. red\n"},
@@ -132,18 +134,18 @@ func TestTaskCommandsNeedNoEngine(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// Changes of a clone that were set aside are refs of the user's repository.
-func TestTaskShowListsChangesThatWereSetAside(t *testing.T) {
+// Attempts of a clone are refs of the user's repository.
+func TestTaskShowListsAttempts(t *testing.T) {
 	m := newMachine(t)
 	_, _, _ = m.ralph("", "task", "create", "a/b", "Title")
-	const fetched = "refs/ralph/ralph-acme-shop-main/ralph-leftover/a/b-1234567"
+	const fetched = "refs/ralph/ralph-acme-shop-main/attempts/a/b/1"
 	m.git("update-ref", fetched, "HEAD")
-	m.git("update-ref", "refs/ralph/ralph-acme-shop-other/ralph-leftover/a/b-1234567", "HEAD")
-	m.git("update-ref", "refs/heads/ralph-leftover/a/b-7654321", "HEAD")
+	m.git("update-ref", "refs/ralph/ralph-acme-shop-other/attempts/a/b/1", "HEAD")
+	m.git("update-ref", "refs/heads/ralph-attempts/a/b/2", "HEAD")
 	code, stdout, stderr := m.ralph("", "task", "show", "a/b", "--format", "json")
 	assert.Equal(t, code, 0, stderr)
 	assert.Check(t, is.Contains(stdout, fetched))
-	assert.Check(t, is.Contains(stdout, "refs/heads/ralph-leftover/a/b-7654321"))
+	assert.Check(t, is.Contains(stdout, "refs/heads/ralph-attempts/a/b/2"))
 	assert.Check(t, !strings.Contains(stdout, "other"), stdout)
 }
 

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/docker/cli/cli"
@@ -23,16 +24,33 @@ func needsCommand(dockerCLI command.Cli) func(*cobra.Command, []string) error {
 	}
 }
 
-// knownCommand refuses unknown subcommands and suggests the nearest one.
+// knownCommand refuses unknown subcommands and suggests the one for it in another tool, or the
+// nearest one.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	err := cli.NoArgs(cmd, args)
 	if err == nil {
 		return nil
 	}
+	if other := suggested(cmd, args[0]); other != nil {
+		return hint.Wrap(err, "did you mean %q?", other.CommandPath())
+	}
 	if near := hint.Nearest(args[0], commandNames(cmd)); near != "" {
 		err = hint.Wrap(err, "did you mean %q?", cmd.CommandPath()+" "+near)
 	}
 	return err
+}
+
+// suggested returns the command below cmd that is suggested for a name, or nil.
+func suggested(cmd *cobra.Command, name string) *cobra.Command {
+	for _, sub := range cmd.Commands() {
+		if slices.Contains(sub.SuggestFor, name) {
+			return sub
+		}
+		if other := suggested(sub, name); other != nil {
+			return other
+		}
+	}
+	return nil
 }
 
 func commandNames(cmd *cobra.Command) []string {
@@ -48,8 +66,8 @@ func commandNames(cmd *cobra.Command) []string {
 // checkValues refuses values that begin with a dash, which no option has. Cobra takes such a value
 // for an option, and the word after it for no command.
 func (o *options) checkValues(cmd *cobra.Command) (err error) {
-	o.flags.Visit(func(f *pflag.Flag) {
-		if value := f.Value.String(); strings.HasPrefix(value, "-") {
+	o.flags.VisitAll(func(f *pflag.Flag) {
+		if value := f.Value.String(); f.Changed && strings.HasPrefix(value, "-") {
 			err = cmd.FlagErrorFunc()(cmd, fmt.Errorf("invalid argument %q for \"--%s\" flag", value, f.Name))
 		}
 	})
@@ -91,7 +109,8 @@ func newHelpCommand(dockerCLI command.Cli) *cobra.Command {
 				return knownCommand(about, rest)
 			}
 			about.SetOut(dockerCLI.Out())
-			return about.Help()
+			about.HelpFunc()(about, rest)
+			return nil
 		},
 	}
 }

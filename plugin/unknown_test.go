@@ -20,8 +20,14 @@ func TestMistypedCommandsAreSuggested(t *testing.T) {
 		"help biuld":         {"unknown command: ralph biuld", `did you mean "ralph build"?`},
 		"nonsense":           {"unknown command: ralph nonsense", ""},
 		"--worktree w1":      {"unknown command: ralph w1", `if "w1" is the name of a worktree, pass --worktree=w1`},
-		"build --daner":      {"unknown option '--daner'", `did you mean "--danger"?`},
-		"plan now":           {"unknown option 'now'", `list the options with "docker ralph plan --help"`},
+		"build --daner":      {"unknown flag: --daner", `did you mean "--danger"?`},
+		"logs --worktre=x":   {"unknown flag: --worktre", ""},
+		"ls --agent x":       {"unknown flag: --agent", `pass it before "ls"`},
+		"plan now":           {"'ralph plan' accepts no arguments", ""},
+		"run now":            {"'ralph run' accepts no arguments", "pass a prompt with -p"},
+		"exec x":             {"unknown command: ralph exec", `did you mean "ralph shell"?`},
+		"prune":              {"unknown command: ralph prune", `did you mean "ralph system prune"?`},
+		"init":               {"unknown command: ralph init", `did you mean "ralph config init"?`},
 		"--cpus -1 build":    {`invalid argument "-1" for "--cpus" flag`, ""},
 		"--memory -2 build":  {`invalid argument "-2" for "--memory" flag`, ""},
 	} {
@@ -40,7 +46,7 @@ func TestMistypedCommandsAreSuggested(t *testing.T) {
 
 func TestHelpCommand(t *testing.T) {
 	for line, want := range map[string]string{
-		"help": "Run a coding agent in a sandbox", "help build": "Usage: docker ralph build [options]", "help task list": "Usage: docker ralph task <command>",
+		"help": "Run a coding agent in a sandbox", "help build": "ralph build [OPTIONS]", "help task": "For agents and scripts:\n  plan-sync, ", "help task create": "\n\n  create <id> <title>",
 		"help network ls": "List the rules of the network policy",
 	} {
 		var out strings.Builder

@@ -73,7 +73,7 @@ func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 		return nil
 	}
 	top := topCommand(cmd)
-	commands := []string{"plan", "build", "task", "questions", "answer", "status", "logs", "events", "attach", "run", "shell"}
+	commands := []string{"plan", "build", "task", "questions", "answer", "status", "logs", "events", "attach", "undo", "pr", "run", "shell"}
 	if slices.Contains(commands, top.Name()) || !top.HasParent() {
 		return nil
 	}

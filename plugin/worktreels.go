@@ -7,7 +7,6 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	flagsHelper "github.com/docker/cli/cli/flags"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -45,8 +44,7 @@ and behind the upstream (or the main worktree's branch), and uncommitted files.`
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&quiet, "quiet", "q", false, "Only display names")
-	flags.StringVar(&format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
+	addTemplateFormat(cmd, &format)
 	return cmd
 }
 

@@ -60,7 +60,7 @@ func readSecret(text string) (Secret, error) {
 	for _, field := range fields {
 		key, value, ok := strings.Cut(field, "=")
 		if !ok {
-			return Secret{}, errors.New("a field has no \"=\"")
+			return Secret{}, errors.New("invalid field: want KEY=VALUE")
 		}
 		switch strings.ToLower(key) {
 		case "id":
@@ -72,7 +72,7 @@ func readSecret(text string) (Secret, error) {
 		case "type":
 			origin = value
 		default:
-			return Secret{}, errors.New("a field is none of id, src and env")
+			return Secret{}, errors.New("unknown key: use id, src or env")
 		}
 	}
 	switch {
@@ -87,7 +87,7 @@ func readSecret(text string) (Secret, error) {
 	case secret.ID == "":
 		return Secret{}, errors.New("id is missing")
 	case secret.Env != "" && secret.FilePath != "":
-		return Secret{}, errors.New("src and env exclude each other")
+		return Secret{}, errors.New("src and env are mutually exclusive")
 	}
 	return secret, nil
 }

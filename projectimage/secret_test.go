@@ -41,12 +41,12 @@ func TestParseSecret(t *testing.T) {
 	}
 	for _, tc := range []struct{ text, want string }{
 		{"", "--secret: invalid CSV"},
-		{"s3cret", `--secret: a field has no "="`},
-		{"id=a,s3cret", `--secret: a field has no "="`},
-		{"id=a,value=s3cret", "--secret: a field is none of id, src and env"},
+		{"s3cret", "--secret: invalid field: want KEY=VALUE"},
+		{"id=a,s3cret", "--secret: invalid field: want KEY=VALUE"},
+		{"id=a,value=s3cret", "--secret: unknown key: use id, src or env"},
 		{"src=key", "--secret: id is missing"},
 		{"id=,src=key", "--secret: id is missing"},
-		{"id=a,src=key,env=TOKEN", "--secret: src and env exclude each other"},
+		{"id=a,src=key,env=TOKEN", "--secret: src and env are mutually exclusive"},
 		{"type=vault,id=a", "--secret: type must be file or env"},
 		{`id=a,"src=key`, "--secret: invalid CSV"},
 		{"id=a,env=NONE", "--secret id=a: no environment variable NONE"},

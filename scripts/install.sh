@@ -3,21 +3,24 @@
 # it uses no other file of the checkout. Works with the bash of macOS, which is 3.2.
 set -euo pipefail
 
+REPOSITORY="docker-ralph/docker-ralph"
+RELEASES=https://github.com/$REPOSITORY/releases
+
 usage() {
 	cat <<-'TEXT'
-		Usage: scripts/install.sh [--from WHERE]
-		       scripts/install.sh --uninstall
+		Usage: install.sh [--from WHERE]
+		       install.sh --uninstall
 
 		Installs docker-ralph for your Docker CLI: into cli-plugins in DOCKER_CONFIG, or else
 		in ~/.docker. Under sudo, "you" is the user who called sudo.
 
-		  --from WHERE  install a release: a directory, a .tar.gz, or an https:// URL of either.
-		                It contains docker-ralph-OS-ARCH and SHA256SUMS
+		  --from WHERE  install a release: a directory or an https:// URL with SHA256SUMS and
+		                docker-ralph-OS-ARCH.tar.gz, or that archive next to its SHA256SUMS
 		  --uninstall   remove the plugin
 		  --help        print this help
 
-		Without --from, it installs the release in its own directory, or else what
-		"make build" has built.
+		Without --from, it installs the plugin or release in its own directory, in a checkout
+		what "make build" has built, and else the latest release on GitHub.
 	TEXT
 }
 
@@ -39,14 +42,14 @@ home_of() {
 }
 
 find_owner() {
-	OWNER=$(id -un)
+	OWNER=$(id -un 2>/dev/null) || OWNER=$(id -u) # without a name
 	local home=${HOME:-}
 	if [ "$(id -u)" = 0 ] && [ -n "${SUDO_USER:-}" ] && [ "$SUDO_USER" != root ]; then
 		OWNER=$SUDO_USER
 		home=$(home_of "$OWNER")
 	fi
 	[ -n "${DOCKER_CONFIG:-$home}" ] || die "$OWNER has no home directory: set DOCKER_CONFIG"
-	GROUP=$(id -gn "$OWNER")
+	GROUP=$(id -g "$OWNER" 2>/dev/null) || GROUP=$(id -g)
 	CONFIG=${DOCKER_CONFIG:-$home/.docker}
 	TARGET=$CONFIG/cli-plugins/docker-ralph
 	[ ! -d "$TARGET" ] || die "$TARGET is a directory: remove it, then try again"
@@ -54,7 +57,7 @@ find_owner() {
 
 # Do not run programs from another user's directory as root.
 as_owner() {
-	if [ "$(id -un)" != "$OWNER" ] && have sudo; then
+	if [ "$(id -u)" = 0 ] && [ "$OWNER" != root ] && have sudo; then
 		sudo -u "$OWNER" -- "$@"
 	else
 		"$@"
@@ -92,7 +95,7 @@ is_local() {
 
 check_url() {
 	case $1 in
-	*[[:space:]]* | *[[:cntrl:]]* | *'?'* | *'#'*) die "\"$1\" is not the URL of a directory or a .tar.gz" ;;
+	*[[:space:]]* | *[[:cntrl:]]* | *'?'* | *'#'*) die "\"$1\" is not the URL of a release" ;;
 	https://*) ;;
 	*) is_local "$1" || die "\"$1\" is not secure: use https://" ;;
 	esac
@@ -134,39 +137,14 @@ fetch() {
 	download "$1" "$2" || die "$1 could not be downloaded: nothing was installed"
 }
 
-# Prints the directory of an unpacked release.
-unpack() {
-	local into=$WORK/archive found
-	mkdir "$into"
-	tar -xzf "$1" -C "$into" || die "$1 cannot be unpacked: nothing was installed"
-	found=$(find "$into" -maxdepth 2 -name SHA256SUMS -type f)
-	[ -n "$found" ] || die "$1 has no SHA256SUMS: nothing was installed"
-	dirname "$(printf '%s\n' "$found" | head -n 1)"
-}
-
-# Copies the plugin and SHA256SUMS of a release into the working directory.
+# obtain FROM NAME: copies a file of a release into the working directory.
 obtain() {
-	local from=${1%/} name=$2
 	if is_url "$1"; then
-		check_url "$1"
-		case $from in
-		*.tar.gz | *.tgz)
-			fetch "$from" "$WORK/release.tar.gz"
-			from=$(unpack "$WORK/release.tar.gz")
-			;;
-		*)
-			fetch "$from/SHA256SUMS" "$WORK/SHA256SUMS"
-			fetch "$from/$name" "$WORK/$name"
-			return
-			;;
-		esac
-	elif [ -f "$from" ]; then
-		from=$(unpack "$from")
+		fetch "$1/$2" "$WORK/$2"
+	else
+		[ -f "$1/$2" ] || die "$1 has no $2: nothing was installed"
+		cp "$1/$2" "$WORK/"
 	fi
-	[ -d "$from" ] || die "$1 is neither a directory nor an archive of a release"
-	[ -f "$from/SHA256SUMS" ] || die "$1 has no SHA256SUMS: nothing was installed"
-	[ -f "$from/$name" ] || die "$1 has no $name: nothing was installed"
-	cp "$from/SHA256SUMS" "$from/$name" "$WORK/"
 }
 
 sum_of() {
@@ -187,6 +165,27 @@ verify() {
 	got=$(sum_of "$WORK/$1")
 	[ "$got" = "$(printf '%s' "$want" | tr 'A-F' 'a-f')" ] ||
 		die "$1 has the SHA-256 $got instead of $want: nothing was installed"
+}
+
+# verify_signature FROM NAME: the release workflow on GitHub has built the file.
+verify_signature() {
+	local bundle=provenance.sigstore.json workflow=$REPOSITORY/.github/workflows/release.yml verifier
+	if have cosign; then
+		verifier=(cosign verify-blob-attestation --new-bundle-format --type slsaprovenance1
+			--certificate-oidc-issuer https://token.actions.githubusercontent.com
+			--certificate-identity-regexp "^https://github\\.com/${workflow//./\\.}@refs/tags/v")
+	elif gh attestation --help >/dev/null 2>&1; then
+		verifier=(gh attestation verify --repo "$REPOSITORY" --signer-workflow "$workflow")
+	else
+		say "signature not verified: that needs cosign or gh"
+		return
+	fi
+	if ! (obtain "$1" "$bundle") 2>/dev/null; then
+		[[ $1 != "$RELEASES"/* ]] || die "$1 has no $bundle: nothing was installed"
+		say "signature not verified: $1 has no $bundle"
+		return
+	fi
+	"${verifier[@]}" --bundle "$WORK/$bundle" "$WORK/$2" >&2 || die "$2 is not signed by $workflow: nothing was installed"
 }
 
 # put FILE: installs the plugin atomically, after checking that it works on this machine.
@@ -217,6 +216,7 @@ try_docker() {
 	fi
 	docker=$(command -v docker)
 	if said=$(as_owner env DOCKER_CONFIG="$CONFIG" PATH="$PATH" "$docker" ralph version 2>&1); then
+		say "$said"
 		return
 	fi
 	case "$docker $(readlink "$docker" || true)" in
@@ -234,16 +234,41 @@ try_docker() {
 }
 
 install_release() {
-	local name
-	name=docker-ralph-$(platform)
-	obtain "$1" "$name"
+	local from=${1%/} name
+	if [[ $from == *.tar.gz ]]; then
+		name=${from##*/}
+		from=$(dirname "$from")
+	else
+		name=docker-ralph-$(platform).tar.gz
+	fi
+	if is_url "$1"; then
+		check_url "$1"
+	else
+		[ -d "$from" ] || die "$1 is neither a directory nor an archive of a release"
+	fi
+	obtain "$from" SHA256SUMS
+	obtain "$from" "$name"
 	verify "$name"
-	put "$WORK/$name"
+	verify_signature "$from" "$name"
+	tar -xzf "$WORK/$name" -C "$WORK" || die "$name cannot be unpacked: nothing was installed"
+	[ -f "$WORK/${name%.tar.gz}/docker-ralph" ] || die "$name has no docker-ralph: nothing was installed"
+	put "$WORK/${name%.tar.gz}/docker-ralph"
 }
 
-install_built() {
-	[ -x "$HERE/../bin/docker-ralph" ] || die "bin/docker-ralph is missing: run \"make install\", or pass a release with --from"
-	put "$HERE/../bin/docker-ralph"
+# Without --from.
+install_here() {
+	if [ -z "$HERE" ]; then # read from a pipe
+		install_release "$RELEASES/latest/download"
+	elif [ -f "$HERE/SHA256SUMS" ]; then
+		install_release "$HERE"
+	elif [ -f "$HERE/docker-ralph" ]; then # an archive
+		put "$HERE/docker-ralph"
+	elif [ "${HERE##*/}" = scripts ]; then # a checkout
+		[ -x "$HERE/../bin/docker-ralph" ] || die "bin/docker-ralph is missing: run \"make install\", or pass a release with --from"
+		put "$HERE/../bin/docker-ralph"
+	else
+		install_release "$RELEASES/latest/download"
+	fi
 }
 
 uninstall() {
@@ -273,10 +298,8 @@ do_install() {
 	trap 'exit 143' TERM
 	if [ -n "$1" ]; then
 		install_release "$1"
-	elif [ -f "$HERE/SHA256SUMS" ]; then
-		install_release "$HERE"
 	else
-		install_built
+		install_here
 	fi
 }
 
@@ -300,7 +323,8 @@ main() {
 		shift
 	done
 	[ "$action" = install ] || [ -z "$from" ] || die "--from and --uninstall cannot be used together"
-	HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+	HERE=${BASH_SOURCE[0]:-}
+	[ -z "$HERE" ] || HERE=$(cd "$(dirname "$HERE")" && pwd)
 	find_owner
 	if [ "$action" = uninstall ]; then
 		uninstall

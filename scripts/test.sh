@@ -17,6 +17,7 @@
 #   RALPH_TEST_AGENTS        directory of further real agents
 #   RALPH_TEST_BROWSER       a headless browser
 #   RALPH_TEST_PLUGIN        the docker-ralph under test
+#   RALPH_TEST_DIST          the release under test, see "make test-dist"
 set -euo pipefail
 # shellcheck source=scripts/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"

@@ -9,7 +9,7 @@ set -euo pipefail
 
 usage() {
 	say "usage: scripts/tools.sh NAME ..."
-	say "names: golangci-lint gotestsum buildx gitleaks dockerd docker-proxy containerd containerd-shim-runc-v2 runc runsc"
+	say "names: golangci-lint gotestsum nfpm buildx gitleaks dockerd docker-proxy containerd containerd-shim-runc-v2 runc runsc"
 	exit 2
 }
 
@@ -18,6 +18,7 @@ recipe() {
 	case $1 in
 	golangci-lint) echo "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$GOLANGCI_LINT_VERSION" ;;
 	gotestsum) echo "gotest.tools/gotestsum@$GOTESTSUM_VERSION" ;;
+	nfpm) echo "github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION" ;;
 	gitleaks) echo "github.com/zricethezav/gitleaks/v8@$GITLEAKS_VERSION" ;;
 	buildx) echo "github.com/docker/buildx/cmd/buildx@$BUILDX_VERSION" ;;
 	# A build from the module proxy would report the version "library-import".

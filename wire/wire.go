@@ -73,16 +73,6 @@ func ProxyPorts() []int { return []int{PortProxy, PortRoutes, PortHTTP, PortTLS,
 // whose SHA-256 is hash (64 hex digits).
 func Dir(hash string) string { return hash[:12] }
 
-// States of a dispatch.
-const (
-	// StateRunning: a process of the dispatch is running.
-	StateRunning = "running"
-	// StateEnded: all its processes have exited.
-	StateEnded = "ended"
-	// StateUnknown: it was not started here, or ended long ago.
-	StateUnknown = "unknown"
-)
-
 // IsService reports whether a dispatch is a process of docker-ralph itself.
 func IsService(id string) bool { return strings.HasPrefix(id, ServicePrefix) }
 
@@ -92,12 +82,9 @@ const (
 	PeerAgent byte = 'A' // any process
 )
 
-// DispatchMark is the last argument of ralph as the process of a dispatch in a container. It identifies a loop to others,
+// DispatchMark is the last argument of ralph as the process of a dispatch. It identifies a loop to others,
 // which cannot read its environment.
 func DispatchMark(id string) string { return DispatchEnv + "=" + id }
-
-// HoldTimeUp is the exit code of _hold when dispatches are running at its timeout.
-const HoldTimeUp = 75
 
 // ExitNoGit is the exit code of a loop whose agent has broken git in the worktree.
 const ExitNoGit = 11

@@ -13,9 +13,11 @@ import (
 	cliplugin "github.com/docker/cli/cli-plugins/plugin"
 	"github.com/docker/cli/cli/command"
 	"github.com/docker/cli/cli/debug"
+	"github.com/spf13/cobra"
 	"go.opentelemetry.io/otel"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/plugin"
 	"github.com/docker-ralph/docker-ralph/plugin/metadata"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -50,7 +52,7 @@ func run() int {
 	if interrupts.Explain(err) {
 		return plugin.ExitCode
 	}
-	return exitCode(plugin.DiskError(plugin.FlagError(err)), dockerCLI.Err())
+	return exitCode(plugin.DiskError(lifecycle.ExplainUnreachable(plugin.UsageError(err))), dockerCLI.Err())
 }
 
 // exitCode prints an error and returns its exit code. A command in the sandbox has
@@ -77,10 +79,16 @@ func exitCode(err error, stderr io.Writer) int {
 }
 
 // standaloneArgs makes "docker-ralph build" mean "docker ralph build", by adding the
-// plugin's name as the Docker CLI does.
+// plugin's name as the Docker CLI does, and completes it.
 func standaloneArgs(args []string) []string {
-	ours := []string{"ralph", "__complete", "__completeNoDesc"}
-	if !cliplugin.RunningStandalone() || slices.ContainsFunc(args[1:], func(a string) bool { return slices.Contains(ours, a) }) {
+	if !cliplugin.RunningStandalone() {
+		return args
+	}
+	completes := len(args) > 2 && (args[1] == cobra.ShellCompRequestCmd || args[1] == cobra.ShellCompNoDescRequestCmd)
+	switch {
+	case completes && args[2] != "ralph":
+		return slices.Insert(slices.Clone(args), 2, "ralph")
+	case completes || slices.Contains(args[1:], "ralph"):
 		return args
 	}
 	return slices.Insert(slices.Clone(args), 1, "ralph")

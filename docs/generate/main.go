@@ -1,5 +1,6 @@
 // Command generate writes docs/reference from the plugin's command tree. With
-// --check it writes nothing, and fails if anything there is out of date.
+// --check it writes nothing, and fails if anything there is out of date. With
+// --release DIRECTORY it writes man pages and shell completions there.
 package main
 
 import (
@@ -15,23 +16,26 @@ import (
 	clidocstool "github.com/docker/cli-docs-tool"
 	"github.com/docker/cli/cli/command"
 	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
 
 	"github.com/docker-ralph/docker-ralph/plugin"
-	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 const reference = "docs/reference"
 
 func main() {
 	log.SetOutput(io.Discard) // the tool tells of every file
-	if err := run(slices.Contains(os.Args[1:], "--check")); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(check bool) error {
-	if !check {
+func run(args []string) error {
+	if len(args) == 2 && args[0] == "--release" {
+		return errors.Join(manPages(filepath.Join(args[1], "man", "man1")), completions(filepath.Join(args[1], "completions")))
+	}
+	if !slices.Equal(args, []string{"--check"}) {
 		return generate(reference)
 	}
 	dir, err := os.MkdirTemp("", "reference")
@@ -48,23 +52,64 @@ func run(check bool) error {
 // generate writes the reference into a folder. What people have written
 // around the generated parts is taken from the one in the repository.
 func generate(target string) error {
-	dockerCLI, err := command.NewDockerCli()
+	root, err := commandTree()
 	if err != nil {
 		return err
 	}
-	root := &cobra.Command{Use: "docker [OPTIONS] COMMAND", DisableAutoGenTag: true}
-	ralph := plugin.NewRootCommand(dockerCLI, nil, "")
-	for _, cmd := range ralph.Commands() {
-		if text := help.OnHost(cmd.Name()); text != "" {
-			cmd.Long = "```text\n" + text + "```"
-		}
-	}
-	root.AddCommand(ralph)
 	tool, err := clidocstool.New(clidocstool.Options{Root: root, SourceDir: reference, TargetDir: target, Plugin: true})
 	if err != nil {
 		return err
 	}
 	return tool.GenMarkdownTree(root)
+}
+
+func commandTree() (*cobra.Command, error) {
+	dockerCLI, err := command.NewDockerCli()
+	if err != nil {
+		return nil, err
+	}
+	root := &cobra.Command{Use: "docker [OPTIONS] COMMAND", DisableAutoGenTag: true}
+	ralph := plugin.NewRootCommand(dockerCLI, nil, "")
+	for _, cmd := range ralph.Commands() {
+		if cmd.Name() == "task" {
+			cmd.Long = "```text\n" + cmd.Long + "```"
+		}
+		if text := cmd.Annotations[plugin.ExitCodes]; text != "" {
+			cmd.Long += "\n\n```text\n" + text + "\n```"
+		}
+	}
+	root.AddCommand(ralph)
+	return root, nil
+}
+
+// manPages writes docker-ralph.1 and a page for each command, with the date in SOURCE_DATE_EPOCH.
+func manPages(target string) error {
+	root, err := commandTree()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	header := &doc.GenManHeader{Section: "1", Source: "docker-ralph", Manual: "Docker User Manuals"}
+	tool, err := clidocstool.New(clidocstool.Options{Root: root, SourceDir: reference, TargetDir: target, Plugin: true, ManHeader: header})
+	if err != nil {
+		return err
+	}
+	return tool.GenManTree(root)
+}
+
+// completions are for the program itself: the Docker CLI completes "docker ralph".
+func completions(target string) error {
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		return err
+	}
+	program := &cobra.Command{Use: "docker-ralph"}
+	return errors.Join(
+		program.GenBashCompletionFileV2(filepath.Join(target, "docker-ralph.bash"), true),
+		program.GenZshCompletionFile(filepath.Join(target, "_docker-ralph")),
+		program.GenFishCompletionFile(filepath.Join(target, "docker-ralph.fish"), true),
+	)
 }
 
 // compare names the files that differ.
@@ -79,7 +124,11 @@ func compare(want, got string) error {
 	}
 	var stale []error
 	for _, name := range existing {
-		if !slices.Contains(files, filepath.Join(want, filepath.Base(name))) {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if generated := bytes.Contains(page, []byte("<!---MARKER_GEN_START-->")); generated && !slices.Contains(files, filepath.Join(want, filepath.Base(name))) {
 			stale = append(stale, fmt.Errorf("%s is of a command that does not exist", name))
 		}
 	}

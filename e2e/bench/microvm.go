@@ -103,12 +103,12 @@ func script(path, line string) error {
 	return os.WriteFile(path, []byte("#!/bin/sh\n"+line+"\n"), 0o755)
 }
 
-// env is the environment that everything here runs in. There is no engine: the
+// env is the environment that everything here runs in. There is no place for a clone, and no engine: the
 // image is one that the microVM program has itself.
 func (v *vm) env() []string {
 	return append(os.Environ(), "PATH="+v.bin()+string(os.PathListSeparator)+os.Getenv("PATH"), "HOME="+v.home(),
 		"DOCKER_CONFIG="+v.config(), "DOCKER_HOST=unix://"+filepath.Join(v.dir, "none.sock"),
-		"GIT_CONFIG_NOSYSTEM=1", sandboxcli.DirEnv+"="+v.state())
+		"GIT_CONFIG_NOSYSTEM=1", "RALPH_WORKSPACE=live", sandboxcli.DirEnv+"="+v.state())
 }
 
 // run runs a command in the work tree, and returns how long it took and what

@@ -409,7 +409,7 @@ func TestRoutesAreHandedOver(t *testing.T) {
 		assert.Equal(t, status, 403)
 	}
 	_, err := l.order(t, Order{Do: "routes", Routes: []egress.Route{route("/model", "sk-third"), route("/model", "sk-fourth")}})
-	assert.ErrorContains(t, err, "two of them")
+	assert.ErrorContains(t, err, "duplicate route")
 	_, body := get(t, http.DefaultClient, l.routeURL("/model/v1"))
 	assert.Assert(t, cmp.Contains(body, "sk-second"), "half an order was obeyed")
 	_, err = l.order(t, Order{Do: "routes"})

@@ -21,14 +21,22 @@ var (
 
 // Names that no branch has.
 const (
-	Head    = "@head"   // commits on no branch
-	Stash   = "@stash"  // the latest stash
-	Merged  = "@merged" // a merge of both sides
-	unusual = "@odd-"   // branches with an unusual name
-	Kept    = "@kept-"  // commits whose names others have
+	Head    = "@head"    // commits on no branch
+	Stash   = "@stash"   // the latest stash
+	Merged  = "@merged"  // a merge of both sides
+	unusual = "@odd-"    // branches with an unusual name
+	Kept    = "@kept-"   // commits whose names others have
+	Undone  = "@undone/" // the commits of a loop that were taken back; its ID follows
 	// Submodule is above commits that add a submodule and must not get on a branch
 	// of the user. A name that was in a hint never leads to one.
 	Submodule = "@submodule/"
+)
+
+// AttemptBranch begins the branches that have what runs of a loop have left which were not accepted; attempts
+// begins their names in the user's repository, which no other branch gets.
+const (
+	AttemptBranch = "refs/heads/ralph-attempts/"
+	attempts      = "attempts/"
 )
 
 // OlderStash begins the name that a listing has for older stashes; the commit follows.
@@ -37,6 +45,7 @@ const OlderStash = "refs/stash@"
 // local returns the name for a ref of the sandbox. own is the user's branch.
 func local(ref, own string) string {
 	name, isBranch := strings.CutPrefix(ref, "refs/heads/")
+	attempt, isAttempt := strings.CutPrefix(ref, AttemptBranch)
 	switch {
 	case ref == "HEAD":
 		return Head
@@ -44,11 +53,17 @@ func local(ref, own string) string {
 		return Stash
 	case strings.HasPrefix(ref, OlderStash):
 		return Stash + "-" + ref[len(OlderStash):]
-	case isBranch && (name == own || branchName().MatchString(name) && !badPart().MatchString(name)):
+	case isAttempt && name != own && usual(attempt):
+		return attempts + attempt
+	case isBranch && (name == own || usual(name) && !isAttempt && !strings.HasPrefix(name, attempts)):
 		return name
 	default:
 		return unusualName(ref)
 	}
+}
+
+func usual(name string) bool {
+	return branchName().MatchString(name) && !badPart().MatchString(name)
 }
 
 func unusualName(ref string) string {

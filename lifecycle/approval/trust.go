@@ -56,7 +56,7 @@ func confirmTrust(ctx context.Context, h host.Host, force bool) error {
 	}
 	yes, err := h.Confirm(ctx, "Approve?")
 	if err == nil && !yes {
-		err = errors.New("nothing was approved")
+		err = errors.New("canceled")
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 type Task struct {
 	ID       string `json:"id"`
 	Title    string `json:"title"`
-	Status   string `json:"status"` // open, active, done, blocked, question, deleted
+	Status   string `json:"status"` // open, active, finished, done, blocked, question, deleted
 	Priority int    `json:"priority"`
 	Reason   string `json:"reason,omitempty"` // of its last failure
 }

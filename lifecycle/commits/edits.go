@@ -107,6 +107,9 @@ func (g *Git) HintIgnored(ctx context.Context, sb lifecycle.Sandbox) {
 			said.WriteString("\n" + run.Reason + "\n")
 		}
 	}
+	if said.Len() == 0 {
+		return
+	}
 	named, err := g.Repo.NamedIgnored(ctx, said.String())
 	if err != nil {
 		g.Host.Warn(err)

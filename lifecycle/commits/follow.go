@@ -4,59 +4,40 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
-// While an agent works, commits are fetched after each of its runs, and every syncEvery. A fetch
-// that runs when the command ends may take fetchGrace.
+// While an agent works, commits are fetched every syncEvery. A fetch that runs when the command ends may take
+// fetchGrace.
 const (
 	syncEvery  = 30 * time.Second
 	fetchGrace = 10 * time.Second
 )
 
-// Event fetches commits, while they are followed, if the event of a loop in the sandbox is the end of a run.
-func (g *Git) Event(e runlog.Event) {
-	end, ended := e.Data.(*runlog.RunEnd)
-	if g == nil || !ended {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.final = cmp.Or(end.Commit, g.final)
-	select {
-	case g.ran <- struct{}{}:
-	default: // a fetch is due already
-	}
-}
-
-// follow fetches commits after each run of an agent, as events tell, and regularly during a long one, until
-// stop is called. fetch gets a commit that is not amended any more, and returns the last one. A loop may
-// amend what none of its runs has ended with. Results are reported at the end, because the agent uses the
-// terminal.
-func (g *Git) follow(ctx context.Context, loop bool, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
+// follow fetches commits regularly until stop is called. fetch gets a commit that is not amended any more, and
+// returns the last one, which the next fetch gets: what is there for so long is not amended. Results are reported
+// at the end, because the agent uses the terminal.
+func (g *Git) follow(ctx context.Context, fetch func(ctx context.Context, final string) (res gitsync.Result, tip string, err error)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stopping, stopped := make(chan struct{}), make(chan struct{})
-	ran := g.listen()
 	go func() {
 		defer close(stopped)
 		tick := time.NewTicker(syncEvery)
 		defer tick.Stop()
-		for {
+		for final := ""; ; {
 			select {
 			case <-stopping:
 				return
-			case <-ran:
 			case <-tick.C:
 			}
-			res, tip, err := fetch(ctx, g.lastFinal())
+			res, tip, err := fetch(ctx, final)
 			tick.Reset(syncEvery)
-			if !loop {
-				g.setFinal(tip) // what is there for so long is not amended
-			}
+			final = tip
 			if err == nil { // the last fetch reports errors
 				g.add(res)
 			}
@@ -72,48 +53,6 @@ func (g *Git) follow(ctx context.Context, loop bool, fetch func(ctx context.Cont
 			<-stopped
 		}
 	}
-}
-
-// listen returns a channel that gets the ends of runs.
-func (g *Git) listen() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.ran = make(chan struct{}, 1)
-	return g.ran
-}
-
-func (g *Git) lastFinal() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.final
-}
-
-func (g *Git) setFinal(commit string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.final = commit
-}
-
-// followedLoops is how many loops can be recent.
-const followedLoops = 5
-
-// finalCommit returns the last commit of the logged runs that have ended.
-func finalCommit(logs string) (commit string) {
-	var latest time.Time
-	for _, loop := range runlog.Recent(logs, followedLoops, runlog.Any) {
-		log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.ID == loop.ID })
-		if err != nil {
-			continue // pruned meanwhile
-		}
-		for _, run := range log.Iterations() {
-			ended := run.Started.Add(time.Duration(run.Seconds * float64(time.Second)))
-			if run.Commit != "" && ended.After(latest) {
-				commit, latest = run.Commit, ended
-			}
-		}
-		log.Close()
-	}
-	return commit
 }
 
 // add adds up the results of several syncs. Refused refs are those of the last one.
@@ -154,11 +93,9 @@ func (g *Git) Fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
 	idle := err == nil && unlock != nil && Idle(ctx, g.Driver, sb)
-	var res gitsync.Result
-	if !idle && g.besideLoop(ctx, sb) {
-		res, err = g.fetchBeside(ctx, sb)
-	} else {
-		res, err = g.fetchOrRepair(ctx, sb, idle)
+	res, err := g.fetchOrRepair(ctx, sb, idle)
+	if err == nil && g.loop && !idle && !g.besideLoop(ctx, sb) {
+		err = g.Repo.EndLoop(ctx)
 	}
 	done()
 	g.reportRepairs()
@@ -170,6 +107,15 @@ func (g *Git) Fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
 	}
 	return nil
+}
+
+// besideLoop reports whether a loop runs in the sandbox.
+func (g *Git) besideLoop(ctx context.Context, sb lifecycle.Sandbox) bool {
+	running, err := g.Driver.Dispatches(ctx, sb)
+	return err != nil || slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool {
+		_, loop := host.LoopCommand(d.Command)
+		return loop
+	})
 }
 
 // report reports the results of all syncs so far, which the next report does not repeat.

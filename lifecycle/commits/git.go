@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
@@ -14,7 +13,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Git is the clone of a sandbox while a command runs.
@@ -23,11 +21,11 @@ type Git struct {
 	Driver lifecycle.Driver
 	Repo   *gitsync.Repo
 	aside  *gitsync.Repo // the same, while an agent uses the terminal
+	scan   *Scan
+	loop   bool // see [Git.ForLoop]
 
 	mu     sync.Mutex
 	result gitsync.Result // of all syncs so far
-	final  string         // the last commit that is not amended any more
-	ran    chan struct{}  // gets the end of a run; nil while nothing is followed
 	// repairs are messages about repairs of the git directory.
 	repairs []string
 }
@@ -77,7 +75,7 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 		}
 	}
 	g := &Git{
-		Host: h, Driver: at.Driver,
+		Host: h, Driver: at.Driver, scan: i,
 		Repo: repo.WithGate(i.Incoming(spec.Name)), aside: repo.WithGate(i.incomingAside(spec.Name)),
 	}
 	spec.Git = func(ctx context.Context) (*gitsync.Layout, error) {
@@ -113,44 +111,24 @@ func (g *Git) Push(ctx context.Context, sb lifecycle.Sandbox, command string, al
 	return err
 }
 
-// Enter fetches commits while a command runs in the sandbox, until leave is called. A loop, whose
-// ID is that of its process, stops after its current run once the user has to merge its commits, or
-// to decide on findings in them.
-func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox, loop string) (leave func(), err error) {
+// ForLoop prepares the clone for a loop, whose commits go to the user's branch once a run was accepted.
+func (g *Git) ForLoop() {
+	if g != nil {
+		g.Repo, g.loop = g.Repo.WithLoop(), true
+	}
+}
+
+// Enter fetches the commits of a command that is no loop while it runs in the sandbox, until leave is called.
+func (g *Git) Enter(ctx context.Context, sb lifecycle.Sandbox) (leave func(), err error) {
 	if err := g.Repo.MarkDirty(ctx); err != nil {
 		return nil, err
 	}
-	finishing := loop == ""
-	return g.follow(ctx, loop != "", func(ctx context.Context, final string) (gitsync.Result, string, error) {
-		if loop == "" && g.besideLoop(ctx, sb) {
-			final = finalCommit(g.Host.LogsOf(sb))
-		}
-		res, tip, err := g.aside.Follow(ctx, Shell(g.Driver, sb), final, false)
-		if why := needsUser(res, err); why != nil && !finishing {
-			finishing = g.finishLoop(ctx, sb, loop, why)
-		}
-		return res, tip, err
+	if g.loop {
+		return func() {}, nil
+	}
+	return g.follow(ctx, func(ctx context.Context, final string) (gitsync.Result, string, error) {
+		return g.aside.Follow(ctx, Shell(g.Driver, sb), final)
 	}), nil
-}
-
-// needsUser returns why the user has to decide on commits before another agent starts; nil if not.
-func needsUser(res gitsync.Result, err error) error {
-	if isHeld(err) {
-		return err
-	}
-	if c := res.Conflict; err == nil && c != nil && c.Diverged() {
-		return c
-	}
-	return nil
-}
-
-// finishLoop asks a loop to stop after its current run. The next fetch tries again if it cannot.
-func (g *Git) finishLoop(ctx context.Context, sb lifecycle.Sandbox, loop string, why error) bool {
-	if err := lifecycle.RunService(ctx, g.Driver, sb, nil, io.Discard, wire.Program, "_finish", loop); err != nil {
-		return false
-	}
-	g.Host.Report(fmt.Sprintf("Warning: the loop stops after its current run: %v", why))
-	return true
 }
 
 // pushUnchanged pushes to a sandbox that has not changed since its last command.
@@ -173,7 +151,7 @@ func (g *Git) push(ctx context.Context, sb lifecycle.Sandbox, alone bool) error 
 		}
 	}
 	if busy {
-		res, err := g.fetchBeside(ctx, sb)
+		res, _, err := g.Repo.Follow(ctx, Shell(g.Driver, sb), "")
 		ReportSync(g.Host, res)
 		if IsBroken(err) {
 			return stillBusy(sb, err)

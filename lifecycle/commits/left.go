@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
-// A loop goes on without its command on this machine: that was killed, or is on another one. Its
-// commits are fetched by "status", and by the commands that follow the loop.
+// A loop goes on without its command on this machine: that was killed, or is on another one. The runs that it
+// completes are taken by the commands that serve its session; the rest is fetched by "status".
 
 // WasLeft reports whether a sandbox may have commits that no command on this machine fetches.
 func WasLeft(h host.Host, name string) bool {
@@ -27,39 +25,33 @@ func WasLeft(h host.Host, name string) bool {
 	return err == nil && unlock != nil
 }
 
-// FetchLeft fetches and reports the commits of a loop whose command on this machine is gone.
+// FetchLeft fetches and reports the commits of a command whose process on this machine is gone.
 func FetchLeft(ctx context.Context, h host.Host, l host.Located) error {
 	g, err := openRunning(ctx, h, l)
 	if g == nil || err != nil {
 		return err
 	}
-	return g.fetchLeft(ctx, l.Sandbox)
-}
-
-// FollowLeft is [FetchLeft], and fetches while the loop runs, after the events that are passed to event, until stop
-// is called. stop reports and, if the loop has ended, fetches the rest.
-func FollowLeft(ctx context.Context, h host.Host, l host.Located) (event func(runlog.Event), stop func(ended bool)) {
-	g, err := openRunning(ctx, h, l)
-	if err == nil && g != nil {
-		err = g.fetchLeft(ctx, l.Sandbox)
+	done := h.ReportSlow("Fetching commits from the sandbox " + l.Sandbox.Name)
+	res, err := g.tryLeft(ctx, l.Sandbox)
+	done()
+	g.report(res)
+	switch {
+	case errors.Is(err, lifecycle.ErrNotPrepared):
+		err = errUnprepared
+	case isHeld(err):
+		return heldHint(l.Sandbox, err)
 	}
 	if err != nil {
-		h.Warn(err)
+		return fmt.Errorf("commits stay in the sandbox %s: %w", l.Sandbox.Name, err)
 	}
-	if g == nil {
-		return g.Event, func(bool) {}
-	}
-	end := g.follow(ctx, true, func(ctx context.Context, final string) (gitsync.Result, string, error) {
-		return g.tryLeft(ctx, l.Sandbox, g.aside, final)
-	})
-	return g.Event, func(ended bool) {
-		end()
-		if !ended {
-			ReportSync(h, g.result)
-		} else if err := g.fetchLeft(context.WithoutCancel(ctx), l.Sandbox); err != nil {
-			h.Warn(err)
-		}
-	}
+	return nil
+}
+
+// OpenLeft opens the clone of a loop whose process on this machine is gone; nil for a sandbox without one.
+func OpenLeft(ctx context.Context, h host.Host, l host.Located) (*Git, error) {
+	g, err := openRunning(ctx, h, l)
+	g.ForLoop()
+	return g, err
 }
 
 // FetchRunning fetches and reports the commits of a sandbox, if it runs.
@@ -86,55 +78,22 @@ func openRunning(ctx context.Context, h host.Host, l host.Located) (*Git, error)
 		return nil, err
 	}
 	i := scanOf(h, l, wt)
-	return &Git{Host: h, Driver: l.Backend.Driver, Repo: repo.WithGate(i.Incoming(sb.Name)), aside: repo.WithGate(i.incomingAside(sb.Name))}, nil
-}
-
-// fetchLeft fetches and reports the commits of a loop whose command on this machine is gone.
-func (g *Git) fetchLeft(ctx context.Context, sb lifecycle.Sandbox) error {
-	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
-	res, _, err := g.tryLeft(ctx, sb, g.Repo, finalCommit(g.Host.LogsOf(sb)))
-	done()
-	g.report(res)
-	switch {
-	case errors.Is(err, lifecycle.ErrNotPrepared):
-		err = errUnprepared
-	case isHeld(err):
-		return heldHint(sb, err)
-	}
-	if err != nil {
-		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
-	}
-	return nil
+	return &Git{Host: h, Driver: l.Backend.Driver, scan: i, Repo: repo.WithGate(i.Incoming(sb.Name)), aside: repo.WithGate(i.incomingAside(sb.Name))}, nil
 }
 
 // tryLeft fetches unless a command of this machine does that.
-func (g *Git) tryLeft(ctx context.Context, sb lifecycle.Sandbox, repo *gitsync.Repo, final string) (res gitsync.Result, tip string, err error) {
+func (g *Git) tryLeft(ctx context.Context, sb lifecycle.Sandbox) (res gitsync.Result, err error) {
 	if !gitsync.Unfinished(g.Host.StateDir, sb.Name) {
-		return res, final, nil
+		return res, nil
 	}
 	unlock, err := g.Host.TryLockAgents(sb.Name)
 	if err != nil || unlock == nil {
-		return res, final, err
+		return res, err
 	}
 	defer unlock()
 	if Idle(ctx, g.Driver, sb) {
-		res, err = repo.Fetch(ctx, Shell(g.Driver, sb), true)
-		return res, "", err
+		return g.Repo.Fetch(ctx, Shell(g.Driver, sb), true)
 	}
-	return repo.Follow(ctx, Shell(g.Driver, sb), final, false)
-}
-
-// besideLoop reports whether a loop runs in the sandbox, whose agent may amend the commits of its current run.
-func (g *Git) besideLoop(ctx context.Context, sb lifecycle.Sandbox) bool {
-	running, err := g.Driver.Dispatches(ctx, sb)
-	return err == nil && slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool {
-		_, loop := host.LoopCommand(d.Command)
-		return loop
-	})
-}
-
-// fetchBeside fetches while another command may run in the sandbox, whose agent amends commits.
-func (g *Git) fetchBeside(ctx context.Context, sb lifecycle.Sandbox) (gitsync.Result, error) {
-	res, _, err := g.Repo.Follow(ctx, Shell(g.Driver, sb), finalCommit(g.Host.LogsOf(sb)), false)
+	res, _, err = g.Repo.Follow(ctx, Shell(g.Driver, sb), "")
 	return res, err
 }

@@ -84,10 +84,13 @@ func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(co
 	return reopened, nil
 }
 
+// recentLoops is in how many loops a task is searched for.
+const recentLoops = 5
+
 // finishedBy returns the tasks whose commits are lost, by the latest run with commits that finished them.
 func finishedBy(logs string, lost func(commit string) (bool, error)) (found []string, err error) {
 	seen := map[string]bool{}
-	for _, loop := range runlog.Recent(logs, followedLoops, runlog.Any) {
+	for _, loop := range runlog.Recent(logs, recentLoops, runlog.Any) {
 		log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.ID == loop.ID })
 		if err != nil {
 			continue // pruned meanwhile

@@ -25,7 +25,7 @@ func IsBroken(err error) bool {
 
 // errStillBusy says that a broken git directory is not repaired because another command runs in
 // the sandbox.
-var errStillBusy = errors.New("not repairing it while another command is running there")
+var errStillBusy = errors.New("sandbox in use: not repaired")
 
 // IsStillBusy reports whether a command may go on after [Git.AwaitIdle].
 func IsStillBusy(err error) bool { return errors.Is(err, errStillBusy) }

@@ -57,11 +57,11 @@ func (i *Scan) Worktree(ctx context.Context) error {
 	case i.Mode == CredScanWarn:
 		return nil
 	case i.Host.Confirm == nil:
-		return hint.Wrap(errors.New("the agent would see possible secrets"), remedy)
+		return hint.Wrap(errors.New("possible secrets in the worktree"), remedy)
 	}
 	yes, err := i.Host.Confirm(ctx, "The agent would see them. Continue?")
 	if err == nil && !yes {
-		err = hint.Wrap(errors.New("nothing was started"), remedy)
+		err = hint.Wrap(errors.New("canceled: possible secrets in the worktree"), remedy)
 	}
 	return err
 }

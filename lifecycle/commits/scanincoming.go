@@ -71,6 +71,26 @@ func (i *Scan) incomingAside(name string) gitsync.Gate {
 	}
 }
 
+// incomingOfRun is Incoming for the end of a loop's run: what is held back is told the loop.
+func (i *Scan) incomingOfRun(name string) gitsync.Gate {
+	if i == nil || i.modeFor(name) == "" {
+		return nil
+	}
+	return func(ctx context.Context, in gitsync.Incoming) (bool, error) {
+		places, err := i.commits(ctx, name, in)
+		switch {
+		case i.missing(err, "the sandbox's new commits were"):
+			return true, nil
+		case err != nil || len(places) == 0:
+			return err == nil, unscanned(err)
+		case i.Mode == CredScanWarn:
+			i.Host.Report(describePlaces("possible secrets in the sandbox's new commits", places))
+			return true, nil
+		}
+		return false, &gitsync.HeldError{Sandbox: name, Places: places[:min(len(places), findingsMax)]}
+	}
+}
+
 // commits returns the findings in new commits.
 func (i *Scan) commits(ctx context.Context, name string, in gitsync.Incoming) (places []string, err error) {
 	dir := scopes.Path(i.Host.StateDir, name, "git", "incoming")

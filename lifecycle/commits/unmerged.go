@@ -1,7 +1,6 @@
 package commits
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,10 +77,7 @@ func UnmergedBy(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop run
 	if loop.Ended.IsZero() {
 		return nil
 	}
-	if u := UnmergedOf(ctx, h, sb); u != nil {
-		return u
-	}
-	return leftBehind(ctx, h, sb, loop)
+	return UnmergedOf(ctx, h, sb)
 }
 
 // EndOf returns how the latest loop of a sandbox has ended for the user. One whose commits are not on
@@ -100,31 +96,4 @@ func EndOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop runlog.L
 		loop.Stop, loop.ExitCode = wire.StopUnmerged, wire.ExitUnmerged
 	}
 	return loop
-}
-
-// leftBehind describes commits of a loop that no command on this machine has fetched, because it was
-// killed; nil if there are none.
-func leftBehind(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop runlog.Loop) *gitsync.Unmerged {
-	if !WasLeft(h, sb.Name) || !Unfetched(ctx, h, sb, loop) {
-		return nil
-	}
-	return &gitsync.Unmerged{Branch: sb.Scope.Branch, Why: fmt.Sprintf("commits of the sandbox %s were not fetched", sb.Name), Hints: []string{`fetch them with "docker ralph status"`}}
-}
-
-// Unfetched reports whether the user's branch lacks commits of a loop that are yet to be fetched.
-func Unfetched(ctx context.Context, h host.Host, sb lifecycle.Sandbox, loop runlog.Loop) bool {
-	if !gitsync.Unfinished(h.StateDir, sb.Name) {
-		return false
-	}
-	log, err := runlog.Find(h.LogsOf(sb), func(l runlog.Loop) bool { return l.ID == loop.ID })
-	if err != nil {
-		return false
-	}
-	defer log.Close()
-	last, elsewhere := "", []string(nil)
-	for _, run := range log.Iterations() {
-		last, elsewhere = cmp.Or(run.Commit, last), append(elsewhere, run.OffBranch...)
-	}
-	lacks, err := lacks(ctx, h, sb, sb.Scope.Branch, append(elsewhere, last)...)
-	return lacks || err != nil
 }

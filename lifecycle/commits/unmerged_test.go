@@ -104,11 +104,6 @@ func TestEndOfALoopWithoutItsCommits(t *testing.T) {
 			t.Helper()
 			e.git(t, "reset", "-q", e.commit)
 		}, 0, "complete", 0, ""},
-		{"never fetched", func(*ended) map[string]any { return map[string]any{"dirty": true} }, nil, 0, "unmerged", wire.ExitUnmerged, "were not fetched"},
-		{"fetched, and not noted", func(*ended) map[string]any { return map[string]any{"dirty": true} }, func(t *testing.T, e *ended) {
-			t.Helper()
-			e.git(t, "reset", "-q", e.commit)
-		}, 0, "complete", 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnded(t)
@@ -118,7 +113,6 @@ func TestEndOfALoopWithoutItsCommits(t *testing.T) {
 			if tc.before != nil {
 				tc.before(t, e)
 			}
-			assert.Equal(t, Unfetched(t.Context(), e.h, e.sb, e.loop), tc.contains == "were not fetched")
 			e.loop.ExitCode = tc.code
 			end := EndOf(t.Context(), e.h, e.sb, e.loop)
 			assert.Equal(t, end.Stop, tc.stop)
@@ -152,11 +146,6 @@ func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
 			t.Helper()
 			e.log(t, "20260102-040405-build", runlog.Iteration{N: 1, Done: []string{"a"}, Commit: e.git(t, "rev-parse", "HEAD"), Commits: 1})
 		}, wire.ExitUnmerged, nil},
-		{"not fetched", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/other")
-			e.state(t, map[string]any{"dirty": true})
-		}, wire.ExitUnmerged, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEnded(t)
@@ -168,9 +157,6 @@ func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
 			end := EndOf(t.Context(), e.h, e.sb, e.loop)
 
 			assert.Equal(t, end.ExitCode, tc.want, end.Error)
-			if tc.name == "not fetched" {
-				return
-			}
 			store := e.openBacklog(t, "a", "other")
 			ReopenUnmerged(t.Context(), e.h, e.sb)
 			assert.DeepEqual(t, failed(t, store), tc.reopened)

@@ -173,15 +173,15 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 	}
 	sb := fromLabels(made.ID, l)
 	sb.State = lifecycle.Stopped
-	if err := d.checkCreated(ctx, sb, host.Mounts, g.isolation.network); err != nil {
+	if err := d.checkCreated(ctx, &sb, host.Mounts, g.isolation.network); err != nil {
 		return lifecycle.Sandbox{}, errors.Join(err, d.Remove(context.WithoutCancel(ctx), sb))
 	}
 	return sb, nil
 }
 
-// checkCreated compares the mounts of a new container, and removes what an earlier sandbox of
-// the same name has left.
-func (d *Driver) checkCreated(ctx context.Context, sb lifecycle.Sandbox, mounts []mount.Mount, network string) error {
+// checkCreated compares the mounts of a new container, adds the ID of its image, and removes what an earlier
+// sandbox of the same name has left.
+func (d *Driver) checkCreated(ctx context.Context, sb *lifecycle.Sandbox, mounts []mount.Mount, network string) error {
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if err != nil {
 		return fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
@@ -189,6 +189,7 @@ func (d *Driver) checkCreated(ctx context.Context, sb lifecycle.Sandbox, mounts 
 	if err := compareMounts(res.Container.Mounts, mounts); err != nil {
 		return err
 	}
+	sb.ImageID = res.Container.Image
 	return d.removeStale(ctx, sb.Name, network, creation(res.Container))
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -61,7 +60,6 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go d.forwardSignals(ctx, sb, program.Path(), p)
 	if err := d.stream(ctx, execID, conn.HijackedResponse, p); err != nil {
 		return 0, err
 	}
@@ -198,25 +196,6 @@ func (d *Driver) followSize(ctx context.Context, execID string, t lifecycle.Term
 		case <-again.C:
 			if pause *= 2; pause < maxResizePause {
 				again.Reset(pause)
-			}
-		}
-	}
-}
-
-// forwardSignals forwards signals to the process through a second exec, because the
-// Engine API cannot.
-func (d *Driver) forwardSignals(ctx context.Context, sb lifecycle.Sandbox, program string, p lifecycle.Process) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case sig := <-p.Signals:
-			name := "INT"
-			if sig == syscall.SIGTERM {
-				name = "TERM"
-			}
-			if _, err := engine.Exec(ctx, d.API, sb.ID, sb.User, nil, program, "_signal", name, p.ID); err != nil && ctx.Err() == nil {
-				_, _ = fmt.Fprintf(p.Stderr, "Warning: forwarding the signal to the sandbox: %v\n", err)
 			}
 		}
 	}

@@ -177,7 +177,7 @@ func TestCheckMounts(t *testing.T) {
 		filepath.Join(link, "deeper"):          "symbolic link",
 		filepath.Join(home, "src", "a\nb"):     "control characters",
 		filepath.Join(home, "src", "a\x1b[1"):  "control characters",
-		home + "/src/../src/project":           "is not clean",
+		home + "/src/../src/project":           "is not normalized",
 		"relative":                             "at the same path",
 		filepath.Join(home, "src", "project"):  "",
 		filepath.Join(home, ".dotfiles"):       "",

@@ -52,7 +52,7 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 		return lifecycle.Sandbox{}, err
 	}
 	sb := fromLabels(c.ID, c.Config.Labels)
-	sb.State = lifecycle.Unknown
+	sb.State, sb.ImageID = lifecycle.Unknown, c.Image
 	if c.State != nil {
 		sb.State = state(c.State.Status)
 	}

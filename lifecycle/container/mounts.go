@@ -59,7 +59,7 @@ func checkMounts(spec lifecycle.Spec) error {
 			return hint.Wrap(fmt.Errorf("the path %q contains control characters", dir), "rename the directory")
 		}
 		if filepath.Clean(dir) != dir {
-			return hint.Wrap(fmt.Errorf("the path %q is not clean", dir), "use %q", filepath.Clean(dir))
+			return hint.Wrap(fmt.Errorf("path %q is not normalized", dir), "use %q", filepath.Clean(dir))
 		}
 		if err := checkLocation(dir, home); err != nil {
 			return err

@@ -3,7 +3,6 @@ package container_test
 import (
 	"crypto/rand"
 	"io"
-	"os"
 	"syscall"
 	"testing"
 
@@ -22,15 +21,15 @@ func TestAgentCannotTraceRalph(t *testing.T) {
 		t.Parallel()
 		s := newSuite(t, e)
 		sb, spec := s.Up(t)
-		id, signals, ended := rand.Text(), make(chan os.Signal, 1), make(chan error, 1)
-		command := []string{"ralph", "_hold", "NONE", "1m"}
+		id, ended := rand.Text(), make(chan error, 1)
+		command := []string{"ralph", "shell", "--", "sleep", "1m"}
 		go func() {
 			_, err := s.Driver.Exec(t.Context(), sb, lifecycle.Process{
-				ID: id, Args: command, Dir: spec.Root, Env: []string{"SECRET=x"}, Signals: signals, Stdout: io.Discard, Stderr: io.Discard,
+				ID: id, Args: command, Dir: spec.Root, Env: []string{"SECRET=x"}, Stdout: io.Discard, Stderr: io.Discard,
 			})
 			ended <- err
 		}()
-		out := sh(t, s.Driver, sb, spec, `exec 2>&1; until p=$(grep -l '^_[h]old' -z /proc/[0-9]*/cmdline); do sleep 0.05; done; p=${p%/cmdline}
+		out := sh(t, s.Driver, sb, spec, `exec 2>&1; until p=$(grep -l '^she[l]l$' -z /proc/[0-9]*/cmdline); do sleep 0.05; done; p=${p%/cmdline}
 			cat $p/environ; true <$p/mem; ls $p/fd; kill -0 ${p#/proc/} && echo signaled`)
 		assert.Check(t, is.Contains(out, "environ: Permission denied"))
 		assert.Check(t, is.Contains(out, "mem: Permission denied"))
@@ -43,7 +42,7 @@ func TestAgentCannotTraceRalph(t *testing.T) {
 		assert.Equal(t, running[0].ID, id)
 		assert.DeepEqual(t, running[0].Command[1:], command[1:])
 
-		signals <- syscall.SIGTERM
+		assert.NilError(t, lifecycle.Signal(t.Context(), s.Driver, sb, syscall.SIGTERM, id))
 		assert.NilError(t, <-ended)
 	})
 }

@@ -208,7 +208,10 @@ func TestPageShowsARunningLoop(t *testing.T) {
 	appendFile(t, filepath.Join(log, "10.log"), "one more line\n")
 	b.wait("document.getElementById('output-text').textContent.includes('one more line')")
 	b.view("board")
-	appendFile(t, filepath.Join(log, "events.jsonl"), `{"time":"`+time.Now().UTC().Format(time.RFC3339)+`","type":"task","n":10,"id":"mail/01","title":"Send a receipt by mail","status":"done"}`+"\n")
+	change := `{"time":"` + time.Now().UTC().Format(time.RFC3339) + `","type":"task","n":10,"id":"mail/01","title":"Send a receipt by mail","status":"`
+	appendFile(t, filepath.Join(log, "events.jsonl"), change+`finished"}`+"\n")
+	b.wait("document.querySelector('.column.active .task .note')?.textContent.startsWith('Finished')")
+	appendFile(t, filepath.Join(log, "events.jsonl"), change+`done"}`+"\n")
 	b.wait("document.querySelector('.column.done .task .meta code').textContent === 'mail/01'")
 
 	// The clock of the sandbox is ahead.

@@ -7,14 +7,12 @@ package dashboard
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 const (
@@ -108,26 +106,4 @@ type output struct {
 func outputOf(l loop, run, limit int) (output, error) {
 	text, skipped, err := watch.OutputOf(run).Next(l.Log, limit)
 	return output{run, text, skipped}, err
-}
-
-// commitsOf returns the commits between which a run has worked, as the log says: not trusted, and
-// empty without commits.
-func commitsOf(events []runlog.Event, run int) (base, head string) {
-	start := ""
-	for _, e := range events {
-		switch d := e.Data.(type) {
-		case *runlog.RunStart:
-			if d.N == run {
-				start = d.Commit
-			}
-		case *runlog.RunEnd:
-			if d.N == run && d.Commit != "" {
-				base, head = start, d.Commit
-				if base == "" && d.Commits > 0 {
-					base = d.Commit + "~" + strconv.Itoa(d.Commits)
-				}
-			}
-		}
-	}
-	return base, head
 }

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
-	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -36,18 +34,10 @@ var (
 	errNotFetched = errors.New("the commits of this run are not on the branch, nor fetched from the sandbox")
 )
 
-// commitID is the id of a commit, which a log may follow by its number of commits.
-var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})(~[1-9][0-9]{0,3})?$`)
-
-// diffOf compares two commits in the user's repository. The ids are from a log and untrusted: it
-// refuses commits that are neither on the branch nor fetched from its sandbox. git runs in the git
-// directory, outside of the worktree that an agent can write.
+// diffOf compares two commits in the user's repository. The ids are from a log and untrusted.
 func diffOf(ctx context.Context, w watch.Worktree, base, head string) (diff, error) {
 	if head == "" || base == head {
 		return diff{}, errNoCommits
-	}
-	if !commitID.MatchString(head) || !commitID.MatchString(base) || strings.Contains(head, "~") {
-		return diff{}, errNotFetched
 	}
 	ctx, cancel := context.WithTimeout(ctx, diffTimeout)
 	defer cancel()
@@ -55,30 +45,22 @@ func diffOf(ctx context.Context, w watch.Worktree, base, head string) (diff, err
 	if err != nil {
 		return diff{}, fmt.Errorf("reading the commits of the run: %w", err)
 	}
-	git, err := gitrepo.NewGit(wt.CommonDir)
+	var name string
+	if w.Sandbox != nil {
+		name = w.Sandbox.Name
+	} else if name, err = (gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}).SandboxName(); err != nil {
+		return diff{}, errNotFetched
+	}
+	repo, err := gitsync.Open(wt, name, "")
 	if err != nil {
 		return diff{}, err
 	}
-	run := func(args ...string) (string, error) {
-		return git.Run(ctx, append([]string{"--git-dir=" + wt.CommonDir}, args...)...)
-	}
-	refs := []string{"refs/heads/" + w.Branch}
-	if w.Sandbox != nil {
-		refs = append(refs, commits.FetchedRef(w.Sandbox.Name))
-	} else if name, err := (gitrepo.Scope{Repo: w.Repo, Branch: w.Branch}).SandboxName(); err == nil {
-		refs = append(refs, commits.FetchedRef(name))
-	}
-	found, err := run(append([]string{"for-each-ref", "--contains=" + head, "--count=1", "--format=found"}, refs...)...)
-	if err != nil || found == "" {
-		return diff{}, errNotFetched
-	}
-	if _, err := run("merge-base", "--is-ancestor", base, head); err != nil {
+	if !repo.HasRun(ctx, w.Branch, base, head) {
 		return diff{}, errNotFetched
 	}
 	var text bytes.Buffer
 	limited := &lifecycle.Limited{To: &text, Left: maxDiff + 1}
-	err = git.Stream(ctx, nil, limited, "--git-dir="+wt.CommonDir, "diff", "--no-color", "--find-renames",
-		"--end-of-options", base, head, "--")
+	err = repo.WriteDiff(ctx, limited, base, head)
 	if err != nil {
 		return diff{}, fmt.Errorf("comparing the commits of the run: %w", err)
 	}

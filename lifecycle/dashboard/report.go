@@ -155,7 +155,7 @@ func (s *source) report(ctx context.Context, key string, left *room) (reportLoop
 			}
 			r.Outputs[n] = content
 		}
-		base, head := commitsOf(events, n)
+		base, head := runlog.CommitsOf(events, n)
 		d, err := diffOf(ctx, l.worktree, base, head)
 		if ctx.Err() != nil {
 			return r, ctx.Err()

@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // ServeOptions are the options of [Serve].
@@ -205,7 +206,7 @@ func (h *handler) diff(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, head := commitsOf(events, run)
+	base, head := runlog.CommitsOf(events, run)
 	return diffOf(r.Context(), l.worktree, base, head)
 }
 

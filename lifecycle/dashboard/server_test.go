@@ -339,7 +339,7 @@ func TestDiffRunsNoProgram(t *testing.T) {
 	d.git("config", "core.pager", "touch "+hacked)
 	d.write(filepath.Join(d.root, ".gitattributes"), "* diff=evil filter=evil\n")
 	head := d.commit("a.txt", "text\n")
-	got, err := diffOf(t.Context(), watch.Worktree{Root: d.root, Branch: "main"}, base, head)
+	got, err := diffOf(t.Context(), watch.Worktree{Root: d.root, Repo: "acme/shop", Branch: "main"}, base, head)
 	assert.NilError(t, err)
 	assert.Check(t, is.Contains(got.Text, "+text"))
 	_, err = os.Stat(hacked)
@@ -351,7 +351,7 @@ func TestDiffIsBounded(t *testing.T) {
 	d := newDemo(t)
 	base := d.git("rev-parse", "HEAD")
 	head := d.commit("big.txt", strings.Repeat("a long line of text\n", 100_000))
-	got, err := diffOf(t.Context(), watch.Worktree{Root: d.root, Branch: "main"}, base, head)
+	got, err := diffOf(t.Context(), watch.Worktree{Root: d.root, Repo: "acme/shop", Branch: "main"}, base, head)
 	assert.NilError(t, err)
 	assert.Check(t, got.Truncated && len(got.Text) <= maxDiff)
 }
@@ -405,7 +405,7 @@ func TestCommitsOfRun(t *testing.T) {
 		{Data: &runlog.RunStart{N: 3, Commit: "c"}},
 	}
 	for run, want := range map[int][2]string{1: {"a", "b"}, 2: {"c~2", "c"}, 3: {}, 4: {}} {
-		base, head := commitsOf(list, run)
+		base, head := runlog.CommitsOf(list, run)
 		assert.Check(t, is.DeepEqual([2]string{base, head}, want), run)
 	}
 }

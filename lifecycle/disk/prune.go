@@ -100,7 +100,7 @@ func confirm(ctx context.Context, h host.Host, chosen []Item, force bool) error 
 	}
 	yes, err := h.Confirm(ctx, "This removes:\n"+list.String()+"Remove them?")
 	if err == nil && !yes {
-		err = errors.New("nothing was removed")
+		err = errors.New("canceled")
 	}
 	return err
 }

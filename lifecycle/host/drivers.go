@@ -97,7 +97,7 @@ func (h Host) usable(ctx context.Context, kind string) error {
 // MicroVM returns the driver of that name. engine has the images for sbx.
 func (h Host) MicroVM(kind string, engine microvm.Engine) *microvm.Driver {
 	return microvm.New(kind, microvm.Options{
-		StateDir: h.StateDir, Keeper: h.Keeper, Report: h.Report,
+		StateDir: h.StateDir, Report: h.Report,
 		Engine: engine, KVM: cmp.Or(h.Getenv("RALPH_KVM"), "/dev/kvm"),
 		Docker: h.Docker, Globals: h.DockerGlobals,
 	})

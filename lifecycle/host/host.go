@@ -45,8 +45,6 @@ type Host struct {
 	HasPlugin func(name string) bool
 	// Attacher is the command that attaches to the loop of a sandbox.
 	Attacher []string
-	// Keeper is the command that keeps a microVM awake.
-	Keeper []string
 	// Notifier is the command that delivers the notifications in a file.
 	Notifier []string
 	// Dir is the current directory.

@@ -60,7 +60,7 @@ func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]L
 func (h Host) containers(ctx context.Context, connected func() (API, error), records map[string]EngineRecord) ([]Located, error) {
 	api, err := connected()
 	if err != nil {
-		return h.unreachable(h.Selected, records), fmt.Errorf("the driver %s: %w", config.DriverContainer, err)
+		return h.unreachable(h.Selected, records), fmt.Errorf("%s driver: %w", config.DriverContainer, err)
 	}
 	found, err := list(ctx, h.onEngine(api, h.Selected))
 	if engine.ConnectionLost(err) {
@@ -88,7 +88,7 @@ func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("the driver %s: %w", kind, err)
+			return nil, fmt.Errorf("%s driver: %w", kind, err)
 		}
 		if sb.State != lifecycle.NotFound {
 			all = append(all, Located{sb, at})
@@ -101,7 +101,7 @@ func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
 func list(ctx context.Context, at Backend) ([]Located, error) {
 	found, err := at.Driver.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the driver %s: %w", at.Kind, err)
+		return nil, fmt.Errorf("%s driver: %w", at.Kind, err)
 	}
 	all := make([]Located, 0, len(found))
 	for _, sb := range found {

@@ -103,7 +103,7 @@ func confirmPrune(ctx context.Context, h host.Host, unused []projectimage.Stored
 	}
 	yes, err := h.Confirm(ctx, fmt.Sprintf("Remove %s?", counted(unused)))
 	if err == nil && !yes {
-		err = errors.New("nothing was removed")
+		err = errors.New("canceled")
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func TestConfirmPrune(t *testing.T) {
 		yes  bool
 		err  error
 		want string
-	}{{true, nil, ""}, {false, nil, "nothing was removed"}, {false, errors.New("gone"), "gone"}} {
+	}{{true, nil, ""}, {false, nil, "canceled"}, {false, errors.New("gone"), "gone"}} {
 		stderr.Reset()
 		h.Confirm = func(_ context.Context, question string) (bool, error) {
 			assert.Equal(t, question, "Remove 2 images?")

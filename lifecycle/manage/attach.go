@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -29,7 +28,7 @@ import (
 // returns its exit code. The error is [lifecycle.ErrDetached] if the user has detached
 // again.
 func Attach(ctx context.Context, h host.Host, target LoopTarget) (int, error) {
-	wt, name, err := target.find(ctx, h)
+	wt, name, err := target.Find(ctx, h)
 	if err != nil {
 		return 0, err
 	}
@@ -183,7 +182,7 @@ func attach(ctx context.Context, h host.Host, f *follower, n host.Record, from o
 			}
 			forward(os.Interrupt)
 		case err := <-failed:
-			return fmt.Errorf("sending the signal to the sandbox %s: %w; the loop continues", f.sandbox, err)
+			return fmt.Errorf("%w; the loop continues", err)
 		case <-terminalLost(h):
 			return lifecycle.ErrDetached
 		case <-tick:
@@ -204,20 +203,13 @@ const signalTimeout = 20 * time.Second
 
 // signal sends a signal to the loop.
 func signal(ctx context.Context, h host.Host, f *follower, sig os.Signal, failed chan<- error) {
-	name := "INT"
-	if sig == syscall.SIGTERM {
-		name = "TERM"
-	}
 	ctx, cancel := context.WithTimeout(ctx, signalTimeout)
 	defer cancel()
 	driver, sb, err := h.LookupSandbox(ctx, f.sandbox)
 	if err == nil {
-		err = instruct(ctx, host.Located{Sandbox: sb, Backend: host.Backend{Driver: driver}}, "_signal", name, f.id)
+		err = lifecycle.Signal(ctx, driver, sb, sig, f.id)
 	}
-	if exit, ok := errors.AsType[*lifecycle.ExitError](err); ok && strings.Contains(exit.Stderr, "no process of dispatch") {
-		return // the loop has just ended
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, lifecycle.ErrNoProcess) { // it has just ended
 		select {
 		case failed <- err:
 		default:

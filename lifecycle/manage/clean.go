@@ -154,7 +154,7 @@ func (c *cleanup) choose(ctx context.Context) error {
 		c.All = true
 		c.selected, c.others = slices.Concat(c.selected, c.others), nil
 	default:
-		return errors.New("nothing was removed")
+		return errors.New("canceled")
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func (c *cleanup) confirm(ctx context.Context, targets []string) error {
 	}
 	yes, err := c.host.Confirm(ctx, question)
 	if err == nil && !yes {
-		err = errors.New("nothing was removed")
+		err = errors.New("canceled")
 	}
 	return err
 }

@@ -105,8 +105,8 @@ func TestCleanChoice(t *testing.T) {
 	}{
 		{name: "this one", answer: "1", mine: []host.Located{box("a")}},
 		{name: "all", answer: "2", mine: []host.Located{box("a"), box("b")}, all: true},
-		{name: "nothing", answer: "", err: "nothing was removed"},
-		{name: "nonsense", answer: "12", err: "nothing was removed"},
+		{name: "nothing", answer: "", err: "canceled"},
+		{name: "nonsense", answer: "12", err: "canceled"},
 		{name: "by force", opts: CleanOptions{Force: true}, answer: "x", mine: []host.Located{box("a")}},
 		{name: "by name", opts: CleanOptions{Names: []string{"a"}}, answer: "x", mine: []host.Located{box("a")}},
 	} {

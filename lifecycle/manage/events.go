@@ -18,7 +18,7 @@ type EventOptions struct{ LoopLog }
 // Events prints the events of a loop as they are logged, one JSON object per line, with control characters
 // escaped. With Follow it returns the loop's exit code, otherwise 0.
 func Events(ctx context.Context, h host.Host, opts EventOptions) (int, error) {
-	wt, name, err := opts.find(ctx, h)
+	wt, name, err := opts.Find(ctx, h)
 	if err != nil {
 		return 0, err
 	}

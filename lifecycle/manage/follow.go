@@ -26,8 +26,7 @@ type follower struct {
 	logs    string // directory of the scope's
 	id      string
 
-	driver  lifecycle.Driver // nil before the first check
-	sb      lifecycle.Sandbox
+	at      host.Located // the zero value before the first check
 	checked time.Time
 	last    bool // result of the last check
 	warned  bool
@@ -162,26 +161,17 @@ func (f *follower) runs(ctx context.Context) bool {
 func (f *follower) check(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, host.AskTimeout)
 	defer cancel()
-	if f.driver == nil {
-		driver, sb, err := f.host.LookupSandbox(ctx, f.sandbox)
+	if f.at.Backend.Driver == nil {
+		at, err := f.host.Locate(ctx, f.sandbox)
 		if err != nil {
 			return false, err
 		}
-		f.driver, f.sb = driver, sb
+		f.at = at
 	}
-	if f.sb.State != lifecycle.Running {
+	if f.at.Sandbox.State != lifecycle.Running {
 		return false, nil
 	}
-	return run.Runs(ctx, f.driver, f.sb, f.id)
-}
-
-// serve answers the requests of a loop whose process on this machine has died, and calls fetch for its events,
-// until stop is called.
-func (f *follower) serve(ctx context.Context, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
-	if running, err := f.check(ctx); err != nil || !running {
-		return func() {}, err
-	}
-	return run.ServeLeft(ctx, f.host, f.driver, f.sb, wt, n, fetch)
+	return run.Runs(ctx, f.at.Backend.Driver, f.at.Sandbox, f.id)
 }
 
 // follow prints the output of a loop until that has ended, and returns its exit code.

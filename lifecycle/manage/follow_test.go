@@ -28,7 +28,7 @@ func TestFollower(t *testing.T) {
 	d := &dispatching{ids: []string{"orphan"}}
 	newFollower := func(id string) *follower {
 		f := newFollower(h, sb.Name, id)
-		f.driver, f.sb = d, sb
+		f.at = host.Located{Sandbox: sb, Backend: host.Backend{Driver: d}}
 		return f
 	}
 	alive, err := h.NewRecord(host.Record{ID: "alive", Command: []string{"ralph", "build"}, Scope: sb.Scope, Root: sb.Root, Sandbox: sb.Name})
@@ -66,7 +66,7 @@ func TestLeftLoopIsFollowedUntilItsProcessEnds(t *testing.T) {
 	orphan.Done(errors.New("killed"))
 	d := &dispatching{ids: []string{"orphan"}}
 	f := newFollower(h, sb.Name, "orphan")
-	f.driver, f.sb = d, sb
+	f.at = host.Located{Sandbox: sb, Backend: host.Backend{Driver: d}}
 	_, done, err := loopDone(t.Context(), log, f)
 	assert.NilError(t, err)
 	assert.Check(t, !done)

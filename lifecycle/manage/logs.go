@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,10 @@ type LogOptions struct {
 	Command string
 	// Iteration selects one run; 0 selects all.
 	Iteration int
+	// Tail limits what is there already to its last lines; nil for all.
+	Tail *int
+	// Since leaves out runs that had ended by then.
+	Since time.Time
 	// Raw prints the agent's own output.
 	Raw bool
 	// Plain is set if Stdout is not a terminal.
@@ -34,7 +39,7 @@ const logEvery = 200 * time.Millisecond
 // same worktree. With Follow it returns the loop's
 // exit code, otherwise 0.
 func Logs(ctx context.Context, h host.Host, opts LogOptions) (int, error) {
-	wt, name, err := opts.find(ctx, h)
+	wt, name, err := opts.Find(ctx, h)
 	if err != nil {
 		return 0, err
 	}
@@ -58,6 +63,7 @@ type logReading struct {
 	out  io.Writer
 	kind runlog.Kind
 
+	begun  bool
 	at     runlog.Cursor
 	offset int64
 }
@@ -75,18 +81,59 @@ func (r *logReading) show(log *runlog.Reader, last bool) error {
 }
 
 func (r *logReading) more(log *runlog.Reader) (err error) {
+	out := r.out
+	if !r.begun {
+		last := r.opts.tail(r.out)
+		out = last
+		defer func() { err = errors.Join(err, last.flush()) }()
+		if !r.opts.Since.IsZero() {
+			r.at = log.Since(r.opts.Since)
+		}
+		r.begun = true
+	}
 	if r.opts.Iteration > 0 {
-		r.offset, err = log.CopyRun(r.out, r.kind, r.opts.Iteration, r.offset)
+		r.offset, err = log.CopyRun(out, r.kind, r.opts.Iteration, r.offset)
 		return err
 	}
-	r.at, err = log.Copy(r.out, r.kind, r.at)
+	r.at, err = log.Copy(out, r.kind, r.at)
+	return err
+}
+
+// tail returns a writer that passes the selected last lines on to out when it is flushed.
+func (o LogOptions) tail(out io.Writer) *lastLines { return &lastLines{out: out, lines: o.Tail} }
+
+// lastLines keeps the last lines of what is written to it; without a limit, it passes all on.
+type lastLines struct {
+	out   io.Writer
+	lines *int
+	buf   []byte
+}
+
+// Write implements [io.Writer].
+func (l *lastLines) Write(p []byte) (int, error) {
+	if l.lines == nil {
+		return l.out.Write(p)
+	}
+	l.buf = append(l.buf, p...)
+	start := len(bytes.TrimSuffix(l.buf, []byte("\n")))
+	for range *l.lines {
+		if start = bytes.LastIndexByte(l.buf[:start], '\n'); start < 0 {
+			return len(p), nil
+		}
+	}
+	l.buf = l.buf[min(start+1, len(l.buf)):]
+	return len(p), nil
+}
+
+func (l *lastLines) flush() error {
+	_, err := l.out.Write(l.buf)
 	return err
 }
 
 // transcript prints the latest output of a command that is not a loop.
 func transcript(logs string, wt gitrepo.Worktree, opts LogOptions, out io.Writer) (err error) {
-	if opts.Follow || opts.Iteration > 0 || opts.Loop != "" {
-		return fmt.Errorf("--follow, --iteration and --loop work with plan and build only, not with %s", opts.Command)
+	if opts.Follow || opts.Iteration > 0 || opts.Loop != "" || !opts.Since.IsZero() {
+		return fmt.Errorf("--follow, --iteration, --loop and --since work with plan and build only, not with %s", opts.Command)
 	}
 	log, err := runlog.LatestTranscript(logs, opts.Command)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,6 +143,7 @@ func transcript(logs string, wt gitrepo.Worktree, opts LogOptions, out io.Writer
 		return fmt.Errorf("reading the output of %s: %w", opts.Command, err)
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	_, err = io.Copy(out, log)
-	return err
+	last := opts.tail(out)
+	_, err = io.Copy(last, log)
+	return errors.Join(err, last.flush())
 }

@@ -155,3 +155,43 @@ func TestPrintedEventsAreSafe(t *testing.T) {
 	assert.NilError(t, printEvents(&out, []byte("{\"a\":\"\x9b31m\u009bx\"}\nno JSON \x1b\n{}\n")))
 	assert.Equal(t, out.String(), "{\"a\":\"\ufffd31m\\u009bx\"}\n{}\n")
 }
+
+func TestTailAndSince(t *testing.T) {
+	logs := t.TempDir()
+	log, err := runlog.Create(logs, runlog.Loop{Mode: "build", Started: time.Now()})
+	assert.NilError(t, err)
+	out := log.Output(0)
+	for n, text := range []string{"banner\n", "one\n1\n", "two\n2\n", "three\n3"} {
+		if n > 0 {
+			log.Begin(n)
+		}
+		_, _ = out.Write([]byte(text))
+		if n > 0 && n < 3 {
+			assert.NilError(t, log.Append(runlog.Iteration{N: n, Started: time.Now().Add(time.Duration(n-4) * time.Hour), Seconds: 60}))
+		}
+	}
+	defer log.Close()
+	lines := func(n int) *int { return &n }
+	for _, tc := range []struct {
+		opts LogOptions
+		want string
+	}{
+		{LogOptions{}, "banner\none\n1\ntwo\n2\nthree\n3"},
+		{LogOptions{Tail: lines(3)}, "2\nthree\n3"},
+		{LogOptions{Tail: lines(0)}, ""},
+		{LogOptions{Tail: lines(99)}, "banner\none\n1\ntwo\n2\nthree\n3"},
+		{LogOptions{Tail: lines(1), Iteration: 1}, "1\n"},
+		{LogOptions{Since: time.Now().Add(-150 * time.Minute)}, "two\n2\nthree\n3"},
+		{LogOptions{Since: time.Now()}, "three\n3"},
+		{LogOptions{Since: time.Now().Add(-9 * time.Hour), Tail: lines(1)}, "3"},
+	} {
+		var got bytes.Buffer
+		r, err := runlog.Find(logs, runlog.Any)
+		assert.NilError(t, err)
+		reading := logReading{opts: tc.opts, out: &got, kind: runlog.Rendered}
+		assert.NilError(t, reading.show(r, true))
+		assert.NilError(t, reading.show(r, true)) // adds nothing
+		r.Close()
+		assert.Check(t, is.Equal(got.String(), tc.want))
+	}
+}

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
@@ -118,56 +116,33 @@ func noLoop(wt gitrepo.Worktree) error {
 	return hint.Wrap(fmt.Errorf("no loop of %s has a log", wt.Scope.Branch), "start one with %q", "docker ralph build")
 }
 
-// contact answers the requests of the loops of a worktree whose commands on this machine are gone, and fetches their
-// commits, until stop is called. Without such a loop no engine is needed.
+// contact answers the requests of the loops of a worktree whose commands on this machine are gone, until stop is
+// called, which fetches the rest of their commits if they have ended. Without such a loop no engine is needed.
 func contact(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string) (stop func(ended bool)) {
-	event, fetchRest := followCommits(ctx, h, name)
-	hangUp := serveLeftOf(ctx, h, wt, name, event)
-	return func(ended bool) {
-		hangUp()
-		fetchRest(ended)
-	}
-}
-
-// followCommits fetches the commits of a loop whose command on this machine is gone, or may be killed, until stop is
-// called.
-func followCommits(ctx context.Context, h host.Host, name string) (event func(runlog.Event), stop func(ended bool)) {
-	none := func(bool) {}
-	if !gitsync.Unfinished(h.StateDir, name) {
-		return func(runlog.Event) {}, none
-	}
-	l, err := h.Locate(ctx, name)
-	if err != nil {
-		h.Warn(err)
-	}
-	if err != nil || l.Sandbox.State != lifecycle.Running {
-		return func(runlog.Event) {}, none
-	}
-	return commits.FollowLeft(ctx, h, l)
-}
-
-// serveLeftOf answers the requests of the loops of a worktree whose commands on this machine are gone, until hangUp is
-// called. It calls event for their events.
-func serveLeftOf(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string, event func(runlog.Event)) (hangUp func()) {
 	records, err := h.RecordsOf(name)
 	if err != nil {
 		h.Warn(err)
 	}
-	records = slices.DeleteFunc(records, func(n host.Record) bool {
-		return n.Live || !n.IsLoop() || n.Scope != wt.Scope || n.Root != wt.Root
-	})
-	var served []func()
-	for _, n := range records {
-		stop, err := newFollower(h, name, n.ID).serve(ctx, wt, n, event)
-		if err != nil {
-			h.Warn(err)
-			continue
+	records = slices.DeleteFunc(records, func(n host.Record) bool { return n.Scope != wt.Scope || n.Root != wt.Root })
+	hangUp := run.ServeLeft(ctx, h, wt, records)
+	return func(ended bool) {
+		hangUp()
+		if ended {
+			fetchRest(context.WithoutCancel(ctx), h, name)
 		}
-		served = append(served, stop)
 	}
-	return func() {
-		for _, stop := range served {
-			stop()
-		}
+}
+
+// fetchRest fetches what a loop has left whose command on this machine is gone.
+func fetchRest(ctx context.Context, h host.Host, name string) {
+	if !commits.WasLeft(h, name) {
+		return
+	}
+	l, err := h.Locate(ctx, name)
+	if err == nil {
+		err = commits.FetchLeft(ctx, h, l)
+	}
+	if err != nil {
+		h.Warn(err)
 	}
 }

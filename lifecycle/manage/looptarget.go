@@ -16,8 +16,8 @@ type LoopTarget struct {
 	Worktree *host.Worktree // nil for the current one
 }
 
-// find returns the worktree and the name of its scope's sandbox.
-func (t LoopTarget) find(ctx context.Context, h host.Host) (wt gitrepo.Worktree, sandbox string, err error) {
+// Find returns the worktree and the name of its scope's sandbox.
+func (t LoopTarget) Find(ctx context.Context, h host.Host) (wt gitrepo.Worktree, sandbox string, err error) {
 	if t.Sandbox != "" {
 		return t.findSandbox(ctx, h)
 	}

@@ -57,7 +57,7 @@ func TestForgetRemovesStateOfOneSandbox(t *testing.T) {
 	s := &testSandbox{Host: host.Host{StateDir: t.TempDir()}, name: "ralph-selftest-x-main"}
 	for _, name := range []string{s.name, "ralph-owner-repo-main"} {
 		for _, path := range []string{
-			"locks/" + name + ".lock", "locks/sbx-" + name + ".keeper", "scopes/" + name + "/dispatches/ID",
+			"locks/" + name + ".lock", "locks/sbx-" + name + ".record", "scopes/" + name + "/dispatches/ID",
 			"scopes/" + name + "/scope.json",
 		} {
 			file := filepath.Join(s.StateDir, path)

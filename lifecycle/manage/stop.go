@@ -7,12 +7,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -23,6 +26,8 @@ type StopOptions struct {
 	Names []string
 	// Now terminates what runs instead of waiting for the current task.
 	Now bool
+	// Timeout terminates what still runs after it; nil for no limit.
+	Timeout *time.Duration
 }
 
 // StopSandboxes stops sandboxes, after the current task of the loop that runs in
@@ -45,7 +50,7 @@ func StopSandboxes(ctx context.Context, h host.Host, opts StopOptions) error {
 	}
 	var errs []error
 	for _, l := range boxes {
-		errs = append(errs, stop(ctx, h, l, opts.Now))
+		errs = append(errs, stopWithin(ctx, h, l, opts))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -72,6 +77,24 @@ func awaitSandbox(ctx context.Context, h host.Host, at host.Here) ([]host.Locate
 			return boxes, err
 		}
 	}
+}
+
+// stopWithin stops a sandbox, and terminates what still runs there after the timeout.
+func stopWithin(ctx context.Context, h host.Host, l host.Located, opts StopOptions) error {
+	if opts.Now || opts.Timeout == nil {
+		return stop(ctx, h, l, opts.Now)
+	}
+	limited, cancel := context.WithTimeout(ctx, *opts.Timeout)
+	defer cancel()
+	err := stop(limited, h, l, false)
+	if limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	h.Report(fmt.Sprintf("Stopping %s: it still runs after %s", l.Sandbox.Name, opts.Timeout))
+	if l.Sandbox, err = l.Backend.Driver.Lookup(ctx, l.Sandbox.Name); err != nil {
+		return err
+	}
+	return stop(ctx, h, l, true)
 }
 
 // stop stops a sandbox, and ends the loops that would restart it.
@@ -143,7 +166,7 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 	if err != nil {
 		return err
 	}
-	defer serveLeft(ctx, h, l, running)()
+	defer serveLeft(ctx, h, l.Sandbox)()
 	if now {
 		terminate(ctx, h, l, running)
 		return halt(ctx, h, l, true)
@@ -153,6 +176,17 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 		return halt(ctx, h, l, false)
 	}
 	return finishLoops(ctx, h, l, running)
+}
+
+// serveLeft answers the requests of loops whose processes on this machine have died, until stop is called: they cannot
+// end without. The end fetches their commits.
+func serveLeft(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (stop func()) {
+	records, err := h.RecordsFor(sb.Name)
+	if err != nil {
+		h.Warn(err)
+	}
+	wt := gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope}
+	return run.ServeLeft(ctx, h, wt, records)
 }
 
 // activeCommands returns what runs in a sandbox. Another version of docker-ralph
@@ -167,7 +201,7 @@ func activeCommands(ctx context.Context, l host.Located, now bool) ([]lifecycle.
 	}
 	busy, busyErr := l.Backend.Driver.Busy(ctx, l.Sandbox)
 	if busyErr != nil || busy {
-		return nil, hint.Wrap(fmt.Errorf("unknown what is running in the sandbox %s: %w", l.Sandbox.Name, errors.Join(err, busyErr)), "stop it with --now")
+		return nil, hint.Wrap(fmt.Errorf("listing processes in sandbox %s: %w", l.Sandbox.Name, errors.Join(err, busyErr)), "stop it with --now")
 	}
 	return nil, nil
 }
@@ -197,7 +231,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 }
 
 func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) error {
-	if err := instruct(ctx, l, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
+	if err := lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, wire.Program, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
 		return hint.Wrap(fmt.Errorf("stopping %q in the sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
 	}
 	what := "its run"
@@ -233,9 +267,6 @@ func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle
 			end = commits.EndOf(ctx, h, l.Sandbox, end)
 		}
 		line := fmt.Sprintf("%q has ended: %s (exit code %d)", name, strings.ReplaceAll(termsafe.Line(end.Stop), "_", " "), end.ExitCode)
-		if end.ExitCode == 0 && commits.Unfetched(ctx, h, l.Sandbox, end) {
-			line += "; its commits are yet to be fetched"
-		}
 		if log.Summary != "" {
 			line += "\n" + termsafe.Line(log.Summary)
 		}
@@ -245,20 +276,10 @@ func reportOutcome(ctx context.Context, h host.Host, l host.Located, d lifecycle
 	h.Report(fmt.Sprintf("%q has ended", name))
 }
 
-// stillRuns reports whether a process runs. If the sandbox does not answer, the
-// process runs as long as the sandbox does.
+// stillRuns reports whether a process runs. If the sandbox does not answer, it is assumed to.
 func stillRuns(ctx context.Context, l host.Located, id string) bool {
-	running, err := l.Backend.Driver.Dispatches(ctx, l.Sandbox)
-	if err == nil {
-		return slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID == id })
-	}
-	sb, err := l.Backend.Driver.Lookup(ctx, l.Sandbox.Name)
-	return err != nil || sb.State == lifecycle.Running
-}
-
-// instruct runs one of ralph's own commands in a sandbox.
-func instruct(ctx context.Context, l host.Located, args ...string) error {
-	return lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, append([]string{wire.Program}, args...)...)
+	running, _ := run.Runs(ctx, l.Backend.Driver, l.Sandbox, id)
+	return running
 }
 
 const (
@@ -274,7 +295,7 @@ func terminate(ctx context.Context, h host.Host, l host.Located, running []lifec
 	for _, d := range running {
 		name, _ := host.LoopCommand(d.Command)
 		h.Report(fmt.Sprintf("Ending %q in %s", name, l.Sandbox.Name))
-		_ = instruct(ctx, l, "_signal", "TERM", d.ID) // if it fails, stopping the sandbox ends the process
+		_ = lifecycle.Signal(ctx, l.Backend.Driver, l.Sandbox, syscall.SIGTERM, d.ID) // if it fails, stopping the sandbox ends the process
 	}
 	timeout, cancel := context.WithTimeout(ctx, termGrace)
 	defer cancel()

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
@@ -143,4 +145,20 @@ func TestStopCancelled(t *testing.T) {
 	err := stop(ctx, h, host.Located{Sandbox: lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running, Root: t.TempDir()}, Backend: host.Backend{Driver: d}}, false)
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Assert(t, !d.stopped)
+}
+
+// The loop ignores the request to finish.
+func TestStopAfterATimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stderr bytes.Buffer
+		h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
+		driver := &obeying{deaf: true, running: []lifecycle.Dispatch{{ID: "x", Command: []string{"ralph", "build"}}}}
+		driver.onExec = func() { driver.deaf = len(driver.execs) < 2 }
+		l := host.Located{Sandbox: lifecycle.Sandbox{Name: "ralph-a", State: lifecycle.Running}, Backend: host.Backend{Driver: driver}}
+		timeout := time.Minute
+		assert.NilError(t, stopWithin(t.Context(), h, l, StopOptions{Timeout: &timeout}))
+		assert.Check(t, is.Contains(stderr.String(), "Stopping ralph-a: it still runs after 1m0s"))
+		assert.DeepEqual(t, driver.execs[1][1:3], []string{"_signal", "TERM"})
+		assert.Check(t, driver.stopped)
+	})
 }

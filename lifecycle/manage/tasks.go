@@ -14,7 +14,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
-	"github.com/docker-ralph/docker-ralph/wire/leftoverref"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -57,7 +57,7 @@ func (b *Backlog) Run(ctx context.Context, args []string) (code int, err error) 
 	case args[0] == "plan-sync":
 		io.Specs, err = b.specs()
 	case args[0] == "show":
-		io.SetAside, err = b.setAside(ctx)
+		io.Attempts, err = b.attempts(ctx)
 	}
 	if err != nil {
 		return 0, err
@@ -74,9 +74,9 @@ func (b *Backlog) specs() ([]string, error) {
 	return backlog.SpecFiles(dir)
 }
 
-// setAside returns the refs of changes that runs have set aside, by task and the newest first: branches of a live
-// sandbox, and what was fetched of those of a clone.
-func (b *Backlog) setAside(ctx context.Context) (map[string][]string, error) {
+// attempts returns the refs of attempts, by task and the newest first: branches of a live sandbox, and what was fetched
+// of those of a clone.
+func (b *Backlog) attempts(ctx context.Context) (map[string][]string, error) {
 	name, err := b.host.SandboxName(b.worktree)
 	if err != nil {
 		return nil, err
@@ -85,21 +85,17 @@ func (b *Backlog) setAside(ctx context.Context) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	const heads = "refs/heads/"
-	fetched := "refs/ralph/" + name + "/"
-	out, err := git.Run(ctx, "for-each-ref", "--sort=-committerdate", "--format=%(refname)", leftoverref.Prefix,
-		fetched+strings.TrimPrefix(leftoverref.Prefix, heads))
+	fetched := "refs/ralph/" + name + "/attempts/"
+	out, err := git.Run(ctx, "for-each-ref", "--sort=-committerdate", "--format=%(refname)", attemptref.Prefix, fetched)
 	if err != nil {
-		return nil, fmt.Errorf("listing changes that were set aside: %w", err)
+		return nil, fmt.Errorf("listing attempts: %w", err)
 	}
 	refs := map[string][]string{}
 	for ref := range strings.FieldsSeq(out) {
-		branch := ref
-		if rest, ok := strings.CutPrefix(ref, fetched); ok {
-			branch = heads + rest
-		}
-		if id, ok := leftoverref.Task(branch); ok {
-			refs[id] = append(refs[id], ref)
+		for _, prefix := range []string{attemptref.Prefix, fetched} {
+			if id, ok := attemptref.Task(prefix, ref); ok {
+				refs[id] = append(refs[id], ref)
+			}
 		}
 	}
 	return refs, nil

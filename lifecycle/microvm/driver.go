@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -33,9 +32,6 @@ type Options struct {
 	// StateDir is the plugin's state directory, with the records of sandboxes and the
 	// ralph that they mount.
 	StateDir string
-	// Keeper is the command that calls [Driver.Keep] with the arguments that are
-	// appended, for a [lifecycle.Process] that is lasting.
-	Keeper []string
 	// Report prints a message for the user.
 	Report func(message string)
 	// TimeScale multiplies all timeouts; 0 means 1.
@@ -49,7 +45,7 @@ type Options struct {
 	// and the engine, for docker sandbox.
 	Docker  string
 	Globals []string
-	// Beat is how often a keeper of docker sandbox opens a session; 0 for the default.
+	// Beat is how often docker sandbox is kept awake; 0 for the default.
 	Beat time.Duration
 }
 
@@ -351,7 +347,7 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 		if _, err := d.call(ctx, limitStop, "stop", sb.Name); err != nil {
 			return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
 		}
-		// A keeper that opened a session at that moment has started it again.
+		// A session that was opened at that moment has started it again.
 		if again, err := d.Lookup(ctx, sb.Name); err != nil || again.State != lifecycle.Running {
 			return nil //nolint:nilerr // it was stopped
 		}
@@ -379,6 +375,5 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := d.removeClone(sb); err != nil {
 		return err
 	}
-	_ = os.Remove(d.keeperLog(sb.Name)) // there may be none
 	return d.records().remove(sb.Name)
 }

@@ -1,12 +1,14 @@
 package microvm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,12 +30,13 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if err != nil {
 		return 0, err
 	}
-	if p.Lasting {
-		if err := d.startKeeper(ctx, sb.Name, p.ID); err != nil {
-			d.Report(fmt.Sprintf("Warning: the sandbox may stop as idle without a connection: %v", err))
-		}
-	}
+	defer d.keepAwake(ctx, sb, p)()
 	cmd := c.command(ctx, d.execArgs(rec, p), p.Env...)
+	started := &startMark{to: p.Stderr, mark: []byte(wire.DispatchMark(p.ID) + "\n")}
+	if p.Stderr == nil {
+		started.to = io.Discard
+	}
+	p.Stderr = started
 	scr, err := connect(cmd, p)
 	if err != nil {
 		return 0, err
@@ -42,7 +45,44 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	if err != nil {
 		return 0, err
 	}
-	return d.outcome(ctx, sb, rec, p, code)
+	if err := started.end(); err != nil {
+		return 0, err
+	}
+	return d.outcome(ctx, sb, p, code, started.found || p.Terminal != nil)
+}
+
+// startMark passes on what a client writes to its standard error, without the line with which "ralph _dispatch" begins it.
+type startMark struct {
+	to    io.Writer
+	mark  []byte
+	head  []byte // what may be its beginning
+	found bool
+	past  bool
+}
+
+// Write implements [io.Writer].
+func (m *startMark) Write(p []byte) (int, error) {
+	if m.past {
+		return m.to.Write(p)
+	}
+	m.head = append(m.head, p...)
+	if len(m.head) < len(m.mark) && bytes.HasPrefix(m.mark, m.head) {
+		return len(p), nil
+	}
+	return len(p), m.end()
+}
+
+// end passes on what has no complete mark.
+func (m *startMark) end() error {
+	if m.past {
+		return nil
+	}
+	m.past = true
+	if m.head, m.found = bytes.CutPrefix(m.head, m.mark); len(m.head) == 0 {
+		return nil
+	}
+	_, err := m.to.Write(m.head)
+	return err
 }
 
 // execArgs returns the command line of the client, without the values of variables.
@@ -110,10 +150,6 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 	defer scr.close() // before the terminal is put back
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	signals, stop := context.WithCancel(ctx)
-	defer stop()
-	undelivered := make(chan error, 1)
-	go d.forwardSignals(signals, sb, p, undelivered)
 	var changed, lost <-chan struct{}
 	if p.Terminal != nil {
 		changed, lost = p.Terminal.Resized(), p.Lost
@@ -126,10 +162,6 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 		case <-lost:
 			endClient(cmd, ended) // the terminal is its own
 			return -1, nil
-		case err := <-undelivered:
-			// Nothing inside will end the client, so we do.
-			endClient(cmd, ended)
-			return 0, stopHint(fmt.Errorf("forwarding the signal to the sandbox %s: %w: closed the connection, but the command may still be running", sb.Name, err), sb.Name)
 		case err := <-ended:
 			if ctx.Err() != nil {
 				return 0, ctx.Err()
@@ -186,10 +218,10 @@ func endClient(cmd *exec.Cmd, ended <-chan error) {
 	}
 }
 
-// outcome distinguishes the command's exit code from the program's own. Codes that
-// the program uses itself are the command's only if that has exited.
-func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, p lifecycle.Process, code int) (int, error) {
-	if (code == 126 || code == 127) && p.Args[0] == wire.Program && !p.AnyCode {
+// outcome distinguishes the command's exit code from the program's own. Codes that the program uses itself are the
+// command's only if that has started, and does not run in a running sandbox.
+func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Process, code int, started bool) (int, error) {
+	if (code == 126 || code == 127) && (!started || p.Args[0] == wire.Program && !p.AnyCode) {
 		// ralph is missing or cannot be run: it has no such codes itself.
 		return 0, errors.Join(lifecycle.ErrNotPrepared, d.recordPrepared(ctx, sb, ""))
 	}
@@ -211,22 +243,21 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, rec record, 
 	default:
 		return 0, hint.Wrap(fmt.Errorf("the sandbox %s was stopped while %s ran in it", sb.Name, p.Args[0]), "run the command again: your files and the backlog are kept")
 	}
-	state, err := d.dispatched(ctx, sb, rec, p.ID)
+	running, err := d.Dispatches(ctx, sb)
+	runs := slices.ContainsFunc(running, func(r lifecycle.Dispatch) bool { return r.ID == p.ID })
 	switch {
 	case err != nil:
 		return 0, lostContact(p, sb, code, err)
-	case state == wire.StateEnded:
-		if code == -1 {
-			return 0, fmt.Errorf("lost the connection to the sandbox %s: the exit code of %s is unknown", sb.Name, p.Args[0])
-		}
-		return code, nil
-	case state == wire.StateRunning && p.Terminal != nil && (code >= 0 || isLost(p)):
+	case runs && p.Terminal != nil && (code >= 0 || isLost(p)):
 		return 0, lifecycle.ErrDetached
-	case state == wire.StateRunning:
+	case runs:
 		return 0, stopHint(fmt.Errorf("lost the connection to the sandbox %s: %s is still running", sb.Name, p.Args[0]), sb.Name)
-	default:
+	case !started:
 		return 0, hint.Wrap(fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d)", d.name, p.Args[0], sb.Name, code), "see its output above")
+	case code == -1:
+		return 0, fmt.Errorf("lost the connection to the sandbox %s: the exit code of %s is unknown", sb.Name, p.Args[0])
 	}
+	return code, nil
 }
 
 func lostContact(p lifecycle.Process, sb lifecycle.Sandbox, code int, err error) error {

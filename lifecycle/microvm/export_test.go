@@ -46,6 +46,3 @@ func WithHints(err error) string {
 func (d *Driver) RemoveCommand(name string) []string {
 	return slices.Concat(strings.Fields(d.cli), d.remove, []string{name})
 }
-
-// CreateKeeperLock does what precedes the start of a keeper.
-func (d *Driver) CreateKeeperLock(name string) error { return d.createLock(keeperLock(d.name, name)) }

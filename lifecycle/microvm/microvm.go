@@ -35,6 +35,9 @@ type dialect struct {
 	// beat is how often a session with a terminal has to be opened to keep a sandbox
 	// running; 0 if any session does.
 	beat time.Duration
+	// pin is followed by the name of a running sandbox that is not to stop without a
+	// session until it is stopped; nil if there is no such command.
+	pin []string
 	// limits is set if memory and processors can be limited.
 	limits bool
 	// remedy is for a program that hangs or lists nothing.

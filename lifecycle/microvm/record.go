@@ -125,24 +125,9 @@ func (r records) remove(name string) error {
 	return nil
 }
 
-func (d *Driver) lockPath(name string) string { return filepath.Join(d.StateDir, "locks", name) }
-
-// createLock creates the file of a lock that another process takes.
-func (d *Driver) createLock(name string) error {
-	err := os.MkdirAll(filepath.Dir(d.lockPath(name)), 0o700)
-	var f *os.File
-	if err == nil {
-		f, err = os.OpenFile(d.lockPath(name), os.O_CREATE|os.O_RDWR, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("creating the lock %s: %w", d.lockPath(name), err)
-	}
-	return f.Close()
-}
-
 // lock waits for a lock between processes of docker-ralph.
-func (d *Driver) lock(ctx context.Context, name string, opts ...flock.Option) (unlock func(), err error) {
-	l := flock.New(d.lockPath(name), opts...)
+func (d *Driver) lock(ctx context.Context, name string) (unlock func(), err error) {
+	l := flock.New(filepath.Join(d.StateDir, "locks", name))
 	if err = os.MkdirAll(filepath.Dir(l.Path()), 0o700); err == nil {
 		_, err = l.TryLockContext(ctx, 50*time.Millisecond)
 	}

@@ -1,7 +1,6 @@
 package microvm
 
 import (
-	"path/filepath"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -26,14 +25,4 @@ func TestImages(t *testing.T) {
 	assert.NilError(t, scopes.Section[string]("sbx").Write(dir, "d", "damaged"))
 	_, err = Images(dir, "sbx")
 	assert.ErrorContains(t, err, "reading the record of the sandbox d")
-}
-
-func TestLateKeeperLeavesNoLock(t *testing.T) {
-	dir := t.TempDir()
-	d := New("docker-sandbox", Options{StateDir: dir})
-	assert.NilError(t, d.records().write(record{Name: "removed", Created: true})) // just before it is removed
-	assert.NilError(t, d.Keep(t.Context(), "removed", "id"))
-	left, err := filepath.Glob(filepath.Join(dir, "locks", "*.keeper"))
-	assert.NilError(t, err)
-	assert.Equal(t, len(left), 0, "%v", left)
 }

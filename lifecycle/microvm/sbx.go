@@ -34,6 +34,7 @@ func sbxDialect(o Options) dialect {
 	return dialect{
 		cli: "sbx", listKey: "sandboxes",
 		remove: []string{"rm", "--force"}, separator: []string{"--"},
+		pin:     []string{"run", "--detached", "--name"}, // since 0.47
 		limits:  true,
 		remedy:  `run "sbx daemon restart"`,
 		program: &sbx{o.StateDir, o.Engine, o.KVM},

@@ -28,20 +28,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
-// keepEnv makes the test binary a keeper, which drivers start. Its value is the state
-// directory.
-const keepEnv = "MICROVM_TEST_KEEP"
-
 func TestMain(m *testing.M) {
 	ctx := context.Background() //nolint:forbidigo // there is no test yet
-	if state := os.Getenv(keepEnv); state != "" && len(os.Args) == 5 && os.Args[1] == "keep" {
-		d := newDriver(os.Args[2], state)
-		if err := d.Keep(ctx, os.Args[3], os.Args[4]); err != nil {
-			_, _ = fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	if job := os.Getenv(execEnv); job != "" {
 		os.Exit(runAsClient(ctx, job))
 	}
@@ -95,18 +83,12 @@ func (b *fixture) linkRalph(t *testing.T) {
 	assert.NilError(t, os.Link(os.Getenv(unpackedEnv), filepath.Join(dir, wire.Program)))
 }
 
-// These configure drivers in other processes.
-const (
-	heartbeatEnv = "MICROVM_TEST_HEARTBEAT"
-	noKeeperEnv  = "MICROVM_TEST_NO_KEEPER"
-)
+// heartbeatEnv configures drivers in other processes.
+const heartbeatEnv = "MICROVM_TEST_HEARTBEAT"
 
 // newDriver returns a driver for the programs on PATH.
 func newDriver(kind, state string) *microvm.Driver {
-	o := microvm.Options{StateDir: state, Keeper: []string{os.Args[0], "keep"}, Report: func(string) {}}
-	if os.Getenv(noKeeperEnv) != "" {
-		o.Keeper = nil
-	}
+	o := microvm.Options{StateDir: state, Report: func(string) {}}
 	o.Docker, _ = exec.LookPath("docker")
 	o.Beat, _ = time.ParseDuration(os.Getenv(heartbeatEnv))
 	return microvm.New(kind, o)
@@ -128,7 +110,6 @@ func newFixture(t *testing.T, kind string, change func(*sandboxcli.Settings)) *f
 	b.state = filepath.Join(b.fake.Shared, "ralph")
 	assert.NilError(t, os.MkdirAll(b.state, 0o755))
 	b.linkRalph(t)
-	t.Setenv(keepEnv, b.state)
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
 	b.driver = newDriver(kind, b.state)
 	return b

@@ -67,7 +67,7 @@ func TestAmendments(t *testing.T) {
 			var rules []string
 			for _, u := range without {
 				rules = append(rules, u.rule.String())
-				assert.ErrorContains(t, u.why, "allowing "+u.rule.String())
+				assert.ErrorContains(t, u.why, "cannot allow "+u.rule.String())
 			}
 			assert.Equal(t, strings.Join(rules, " "), tc.unfit)
 		})

@@ -150,7 +150,7 @@ func TestDeliverLimitsTime(t *testing.T) {
 // Every recipe of the documentation is a valid configuration of the user.
 func TestDocumentedRecipesAreValid(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/notifications.md")
+	page, err := os.ReadFile("../../docs/watching.md")
 	assert.NilError(t, err)
 	recipes := regexp.MustCompile("(?ms)^```toml\n(.*?)^```").FindAllStringSubmatch(string(page), -1)
 	assert.Assert(t, len(recipes) > 4)

@@ -4,7 +4,7 @@ package notify
 
 import "time"
 
-// Notification is an event as commands and webhooks get it, in JSON: see docs/notifications.md.
+// Notification is an event as commands and webhooks get it, in JSON: see docs/reference/events.md.
 type Notification struct {
 	Event string    `json:"event"`
 	Time  time.Time `json:"time"`

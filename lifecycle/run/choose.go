@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func atContainer(ctx context.Context, h host.Host, at *Choice, connected engineO
 // noDriver returns the error for an engine that cannot be reached, with the drivers that were
 // tried before containers.
 func noDriver(leftOut []host.LeftOut, err error) error {
-	if len(leftOut) == 0 {
+	if !slices.ContainsFunc(leftOut, host.LeftOut.Installed) {
 		return err
 	}
 	tried := make([]string, len(leftOut))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -28,7 +29,7 @@ type Result struct {
 
 // execute ensures the sandbox and runs the command. A loop that dies with its sandbox is
 // restarted after a repair.
-func (h session) execute(ctx context.Context, r Ready) Result {
+func (h session) execute(ctx context.Context, r Ready) (ended Result) {
 	command, ready := r.opts.Command, r.spec
 	if !ready.Ephemeral {
 		if err := h.SaveOwner(ready.Name, host.OwnerOf(r.wt)); err != nil {
@@ -38,11 +39,14 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 	if err := recordEngine(ctx, h.Host, r); err != nil {
 		return Result{Err: err}
 	}
-	open, err := openSessions(ctx, h.Host, r.Driver, r.wt, r.cfg.Notify)
+	open, err := openSessions(ctx, h.Host, r.Driver, r.wt, r.cfg)
 	if err != nil {
 		return Result{Err: err}
 	}
-	defer open.close()
+	defer func() {
+		open.release(ctx, h, ended)
+		open.close()
+	}()
 	ensurer, p := ensurer(h.Host, r.Target, r.use), h.process(r)
 	env := p.Env
 	rec := &resumer{host: h.Host, driver: r.Driver, command: command, name: ready.Name, logs: open.logs(), id: p.ID}
@@ -92,7 +96,7 @@ func (h session) execute(ctx context.Context, r Ready) Result {
 func (h session) process(r Ready) lifecycle.Process {
 	p := lifecycle.Process{
 		ID:      h.id,
-		Lasting: true,
+		Lasting: host.IsLoop(r.opts.Command),
 		Args:    r.args(),
 		AnyCode: r.opts.AnyCode,
 		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
@@ -118,8 +122,8 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 	if rec.cause != "" {
 		r.notify.Repaired(rec.cause)
 	}
-	rec.began = time.Now()
-	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git.Event)() // also while this command waits for them
+	rec.began, rec.away = time.Now(), false
+	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git)() // also while this command waits for them
 	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
@@ -150,13 +154,13 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 			return 0, err
 		}
 		defer stop()
-		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.event)
+		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.git, r.notify.Event)
 		if err != nil {
 			return 0, err
 		}
 		defer hangUp()
 		defer supervise(ctx, h.Host, r, spec, ensurer)()
-		code, err := execSynced(ctx, r, sb, p.ID, func() (int, error) {
+		code, err := execSynced(ctx, r, sb, func() (int, error) {
 			stopWatch()
 			return h.exec(running, r, rec, sb, routed, tried)
 		})
@@ -190,7 +194,7 @@ func (h session) shareAgents(ctx context.Context, r Ready, sb lifecycle.Sandbox)
 }
 
 // execSynced runs a command in a sandbox, and fetches commits while it runs.
-func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, id string, exec func() (int, error)) (int, error) {
+func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, exec func() (int, error)) (int, error) {
 	if r.git == nil {
 		return exec()
 	}
@@ -199,11 +203,7 @@ func execSynced(ctx context.Context, r Ready, sb lifecycle.Sandbox, id string, e
 			return 0, err
 		}
 	}
-	loop := ""
-	if host.IsLoop(r.opts.Command) {
-		loop = id
-	}
-	leave, err := r.git.Enter(ctx, sb, loop)
+	leave, err := r.git.Enter(ctx, sb)
 	if err != nil {
 		return 0, err
 	}
@@ -223,7 +223,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	}
 	signals, stop := h.Forward(ctx)
 	defer stop()
-	p.Signals, p.Terminal = signals, h.Terminal
+	p.Terminal = h.Terminal
 	p.Stdout, p.Stderr = termsafe.NewWriter(h.Stdout), termsafe.NewWriter(h.Stderr)
 	if r.opts.Raw {
 		p.Stdout = h.Stdout
@@ -240,7 +240,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	defer h.detachWhenReady(sb, &p)()
 	stdout, stderr := &startOutput{to: p.Stdout}, &startOutput{to: p.Stderr}
 	p.Stdout, p.Stderr = stdout, stderr
-	code, err := h.execConnected(context.WithoutCancel(ctx), driver, rec, sb, command, p)
+	code, err := h.execConnected(context.WithoutCancel(ctx), driver, rec, sb, command, p, signals)
 	if err == nil && (stdout.failed || stderr.failed) && processLimit(ctx, driver, sb) > 0 {
 		err = errNotStarted
 	} else if !errors.Is(err, lifecycle.ErrDetached) {
@@ -249,9 +249,6 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
 	tried.started = unstarted == nil && !errors.Is(err, lifecycle.ErrNotPrepared) && !errors.Is(err, errNotStarted)
 	tried.unknown = unstarted != nil && unstarted.Unknown
-	if errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() { // the driver had to release the terminal
-		code, err = wait(context.WithoutCancel(ctx), driver, sb, h.LogsOf(sb), p.ID)
-	}
 	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
 		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
@@ -264,9 +261,11 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 
 // execConnected runs the process. It follows a loop over a lost connection; another command may still
 // run then.
-func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process) (int, error) {
+func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec *resumer, sb lifecycle.Sandbox, command string, p lifecycle.Process, signals <-chan os.Signal) (int, error) {
 	connection, stopWatch := watchConnection(ctx, driver, sb.Name, answerTimeout)
+	connection, stopSignals := h.forward(connection, driver, sb, p.ID, signals)
 	code, err := driver.Exec(connection, sb, p)
+	stopSignals()
 	stopWatch()
 	unstarted, _ := errors.AsType[*lifecycle.NotStartedError](err)
 	if unstarted != nil {
@@ -276,12 +275,13 @@ func (h session) execConnected(ctx context.Context, driver lifecycle.Driver, rec
 		return 0, err
 	}
 	err = givenUp(connection, err)
+	released := errors.Is(err, lifecycle.ErrDetached) && h.background.isDetached() // by the driver, which had to
 	switch {
-	case !engine.ConnectionLost(err):
+	case !released && !engine.ConnectionLost(err):
 		return code, err
 	case host.IsLoop(command):
 		f := &follower{session: h, driver: driver, sb: sb, id: p.ID, command: command, out: p.Stdout, grace: grace(driver)}
-		return f.rejoin(ctx, rec, p.Signals, err)
+		return f.rejoin(ctx, rec, signals)
 	case remote(driver):
 		return code, disconnected(command, sb.Name)
 	}

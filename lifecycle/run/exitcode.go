@@ -15,23 +15,7 @@ import (
 const pollEvery = time.Second
 
 // ErrUnknownEnd means that a loop has ended with an unknown exit code.
-var ErrUnknownEnd = errors.New("the loop has ended with an unknown exit code: it was killed, or its log was removed")
-
-// wait waits for a loop without a connection to it, and returns the exit code in its log.
-func wait(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, logs, id string) (int, error) {
-	tick := time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for {
-		if running, err := Runs(ctx, driver, sb, id); err == nil && !running {
-			return CodeOf(logs, id)
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-tick.C:
-		}
-	}
-}
+var ErrUnknownEnd = errors.New("loop exit code unknown: killed, or log removed")
 
 // Runs reports whether a process still runs in a sandbox.
 func Runs(ctx context.Context, driver lifecycle.Driver, sb lifecycle.Sandbox, id string) (bool, error) {

@@ -50,11 +50,12 @@ func finish(ctx context.Context, h host.Host, r Ready, res Result) (int, error) 
 	if err == nil {
 		unsaved = fetch(ctx, h, r, sb)
 		unmerged = unmergedError(ctx, h, sb, unsaved)
+		lasting := context.WithoutCancel(ctx)                                    // an interrupt has ended the command
 		if unsaved == nil && !host.IsLoop(r.opts.Command) && !r.spec.Ephemeral { // whose changes are saved
-			r.git.ReportEdits(ctx, sb)
+			r.git.ReportEdits(lasting, sb)
 		}
 		if res.Code != 0 && host.IsLoop(r.opts.Command) {
-			r.git.HintIgnored(ctx, sb)
+			r.git.HintIgnored(lasting, sb)
 		}
 	}
 	reportEnded(ctx, h, r.Driver, sb, res.Code, errors.Join(err, unsaved))
@@ -86,4 +87,18 @@ func unmergedError(ctx context.Context, h host.Host, sb lifecycle.Sandbox, unsav
 		return &commits.UnmergedError{Unmerged: *u}
 	}
 	return nil
+}
+
+// unpin lets a microVM stop that was kept awake for a loop, unless another command uses it.
+func unpin(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox) {
+	d, ok := r.Driver.(lifecycle.Pinner)
+	if !ok || !host.IsLoop(r.opts.Command) || sb.Name == "" || sb.Ephemeral {
+		return
+	}
+	if done, err := r.use.Exclude(); err == nil {
+		defer done()
+		if err := d.Unpin(context.WithoutCancel(ctx), sb); err != nil {
+			h.Warn(err)
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // notifications sends the user's notifications about a loop; nil for other commands.
@@ -26,10 +25,4 @@ func newSender(ctx context.Context, h host.Host, to config.Notify) *notify.Sende
 // notification is what all notifications of a loop have.
 func notification(wt gitrepo.Worktree, sandbox, command string) notify.Notification {
 	return notify.Notification{Repo: wt.Scope.Repo, Branch: wt.Scope.Branch, Worktree: wt.Root, Sandbox: sandbox, Command: command}
-}
-
-// event passes an event of the command's loop on.
-func (r Ready) event(e runlog.Event) {
-	r.git.Event(e)
-	r.notify.Event(e)
 }

@@ -44,6 +44,9 @@ func prepare(ctx context.Context, h host.Host, t Target) (r Ready, err error) {
 	if r.git, err = commits.Open(ctx, h, t.wt, t.Backend, t.scan, &spec, brings); err != nil {
 		return r, err
 	}
+	if host.IsLoop(t.opts.Command) {
+		r.git.ForLoop()
+	}
 	if r.signer, err = signs(ctx, h, t, r.git != nil, &spec); err != nil {
 		return r, err
 	}

@@ -79,7 +79,7 @@ func TestLoopIsFollowedOverACut(t *testing.T) {
 			assert.Check(t, log.Finish(runlog.LoopEnd{Stop: "complete", ExitCode: 4}))
 			driver.set(false)
 		})
-		code, err := f.rejoin(t.Context(), &resumer{}, nil, errReset)
+		code, err := f.rejoin(t.Context(), &resumer{}, nil)
 		assert.NilError(t, err)
 		assert.Equal(t, code, 4)
 		assert.Equal(t, said.String(), strings.Join([]string{
@@ -103,7 +103,7 @@ func TestWaitForTheEngineEnds(t *testing.T) {
 					time.AfterFunc(time.Second, func() { signals <- tc.sig })
 				}
 				began, rec := time.Now(), &resumer{}
-				_, err := f.rejoin(t.Context(), rec, signals, errReset)
+				_, err := f.rejoin(t.Context(), rec, signals)
 				assert.ErrorIs(t, err, lifecycle.ErrDisconnected)
 				assert.Error(t, err, `lost the connection to the engine: "ralph build" may still be running in the sandbox box`)
 				assert.DeepEqual(t, hint.Of(err), []string{`attach to it with "docker ralph attach"`})

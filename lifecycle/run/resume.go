@@ -28,8 +28,7 @@ type resumer struct {
 	began  time.Time         // of the latest attempt
 	deaths int               // in a row, without a successful run in between
 	cause  string            // of the latest death; empty before a restart
-	away   bool              // the engine has not answered since began
-	absent bool              // the same, found by [session.rejoin]
+	away   bool              // the engine has not answered meanwhile
 	sb     lifecycle.Sandbox // of the latest attempt
 	blamed string            // the known cause of the next death
 }
@@ -76,16 +75,13 @@ func (r *resumer) died(ctx context.Context, sb lifecycle.Sandbox, code int, err 
 	if r.blamed != "" {
 		m, r.blamed = lifecycle.Interruption{What: r.blamed}, ""
 	}
-	if lookErr == nil && m.What == "" && err != nil && (r.away || lost) {
-		if err = r.stillRunning(ctx, sb, err); !errors.Is(err, ErrUnknownEnd) {
-			return false, err
-		}
-	}
 	switch {
 	case lookErr != nil:
 		return false, errors.Join(err, lookErr)
 	case m.Asked:
 		return false, r.stopError(m.What)
+	case m.What == "" && lost:
+		return false, disconnected(r.command, sb.Name)
 	case m.What == "" && (!host.IsLoop(r.command) || err != nil && !errors.Is(err, ErrUnknownEnd)):
 		return false, err
 	}
@@ -117,24 +113,6 @@ func (r *resumer) stopError(what string) error {
 // stopped reports whether the user has stopped the sandbox.
 func (r *resumer) stopped() bool { return r.host.Stopped(r.name, r.id) }
 
-// stillRunning returns an error that says that a command survived the loss of its connection.
-// It is [ErrUnknownEnd] for a loop that was killed meanwhile.
-func (r *resumer) stillRunning(ctx context.Context, sb lifecycle.Sandbox, err error) error {
-	asked, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	running, askErr := Runs(asked, r.driver, sb, r.id)
-	if askErr == nil && !running && host.IsLoop(r.command) {
-		if _, end := CodeOf(r.logs, r.id); errors.Is(end, ErrUnknownEnd) {
-			return end
-		}
-	}
-	if askErr != nil || !running {
-		return err
-	}
-	return hint.Wrap(fmt.Errorf("%w: %q is still running in the background in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+r.command, sb.Name),
-		"stop it with %q", "docker ralph stop "+sb.Name)
-}
-
 // retry counts a death, and reports whether another attempt is allowed.
 func (r *resumer) retry(ctx context.Context) bool {
 	r.deaths++
@@ -155,7 +133,6 @@ func (r *resumer) progressed() bool {
 
 // interruption returns what has happened to a sandbox. It waits for an engine that restarts.
 func (r *resumer) interruption(ctx context.Context, sb lifecycle.Sandbox, lost bool) (lifecycle.Interruption, error) {
-	r.away, r.absent = r.absent, false
 	restarted := time.Now().Add(restartGrace)
 	for end := time.Now().Add(grace(r.driver)); ; {
 		m, err := r.look(ctx, sb)

@@ -16,9 +16,8 @@ import (
 // restarting is a driver whose engine answers only after some questions.
 type restarting struct {
 	lifecycle.Driver
-	away    int // questions without an answer
-	running []lifecycle.Dispatch
-	state   lifecycle.State
+	away  int // questions without an answer
+	state lifecycle.State
 }
 
 func (r *restarting) Lookup(context.Context, string) (lifecycle.Sandbox, error) {
@@ -28,33 +27,30 @@ func (r *restarting) Lookup(context.Context, string) (lifecycle.Sandbox, error) 
 	return lifecycle.Sandbox{Name: "box", State: r.state}, nil
 }
 
-func (r *restarting) Dispatches(context.Context, lifecycle.Sandbox) ([]lifecycle.Dispatch, error) {
-	return r.running, nil
-}
-
 // A loop whose engine breaks the connection is started again, unless it still runs.
 func TestLoopSurvivesItsEngine(t *testing.T) {
 	broken := fmt.Errorf("asking how the command has ended: %w", syscall.ECONNRESET)
 	for _, tc := range []struct {
 		name   string
-		driver restarting
+		state  lifecycle.State
 		sb     lifecycle.Sandbox
+		ended  error
 		deaths int
 		again  bool
 		err    string
 	}{
-		{"killed with its connection", restarting{away: 2, state: lifecycle.Running}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
-		{"stopped", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{Name: "box"}, 0, true, ""},
-		{"left alone", restarting{away: 2, state: lifecycle.Running, running: []lifecycle.Dispatch{{ID: "x"}}}, lifecycle.Sandbox{Name: "box"}, 0, false, "is still running in the background in the sandbox box"},
-		{"not started again yet", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 1, true, broken.Error()},
-		{"never started", restarting{away: 2, state: lifecycle.Stopped}, lifecycle.Sandbox{}, 0, false, broken.Error()},
+		{"killed with its connection", lifecycle.Running, lifecycle.Sandbox{Name: "box"}, ErrUnknownEnd, 0, true, ""},
+		{"stopped", lifecycle.Stopped, lifecycle.Sandbox{Name: "box"}, ErrUnknownEnd, 0, true, ""},
+		{"unknown", lifecycle.Running, lifecycle.Sandbox{Name: "box"}, broken, 0, false, "may still be running in the sandbox box"},
+		{"not started again yet", lifecycle.Stopped, lifecycle.Sandbox{}, broken, 1, true, broken.Error()},
+		{"never started", lifecycle.Stopped, lifecycle.Sandbox{}, broken, 0, false, broken.Error()},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var said bytes.Buffer
 			h := host.Host{StateDir: t.TempDir(), Stderr: &said}
-			r := &resumer{host: h, driver: &tc.driver, command: host.BuildCommand, name: "box", logs: t.TempDir(), id: "x", deaths: tc.deaths}
-			again, err := r.died(t.Context(), tc.sb, 0, broken)
+			r := &resumer{host: h, driver: &restarting{away: 2, state: tc.state}, command: host.BuildCommand, name: "box", logs: t.TempDir(), id: "x", deaths: tc.deaths}
+			again, err := r.died(t.Context(), tc.sb, 0, tc.ended)
 			assert.Equal(t, again, tc.again, "%v\n%s", err, said.String())
 			if tc.err != "" {
 				assert.ErrorContains(t, err, tc.err)

@@ -139,6 +139,9 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	err = errors.Join(err, watched(ctx, !h.background.isDetached(), !continues(res.Err)))
 	err = report.end(code, err)
 	h.saveEnd(t.name, code, err)
+	if !continues(res.Err) {
+		unpin(ctx, h.Host, r, res.Sandbox)
+	}
 	r.notify.Ended(code, err)
 	return code, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/approval"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/notify"
 	relay "github.com/docker-ralph/docker-ralph/lifecycle/session"
@@ -28,20 +29,32 @@ type sessions struct {
 	name     string // of the worktree's sandbox
 	store    *backlog.Store
 	notify   config.Notify
+	receipts config.Receipts
 }
 
-func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, to config.Notify) (sessions, error) {
+func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt gitrepo.Worktree, cfg config.Effective) (sessions, error) {
 	name, err := h.SandboxName(wt)
 	if err != nil {
 		return sessions{}, err
 	}
 	store, err := backlogs.Open(ctx, h, wt)
-	return sessions{h, driver, wt, name, store, to}, err
+	return sessions{h, driver, wt, name, store, cfg.Notify, cfg.Receipts}, err
 }
 
 func (s sessions) close() {
 	if err := s.store.Close(); err != nil {
 		s.host.Warn(err)
+	}
+}
+
+// release reopens the tasks of a loop that has ended, which it could not do if it was killed.
+func (s sessions) release(ctx context.Context, h session, ended Result) {
+	if h.token == "" || ended.lost != nil { // it is no loop, or may still run
+		return
+	}
+	_, err := s.store.ReleaseDead(context.WithoutCancel(ctx), func(a backlog.Agent) bool { return a.Session == h.id })
+	if err != nil {
+		s.host.Warn(fmt.Errorf("reopening the tasks of the loop: %w", err))
 	}
 }
 
@@ -65,21 +78,31 @@ func sessionEnv(id, token string) []string {
 	return env
 }
 
-// serve answers the requests of a command, and calls event for each event of a loop, until stop is called. The
-// context is for the start only: a command that is interrupted finishes its run.
-func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, event func(runlog.Event)) (stop func(), err error) {
+// serve answers the requests of a command, and calls event for each event of a loop, until stop is called. git is
+// the sandbox's clone, which takes the commits of a loop; nil without one. The context is for the start only: a
+// command that is interrupted finishes its run.
+func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, git *commits.Git, event func(runlog.Event)) (stop func(), err error) {
 	relayer, ok := s.driver.(lifecycle.Relayer)
 	if !ok {
 		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
 	}
 	command, _ := host.LoopCommand(n.Command)
-	handler := door.NewDoor(door.DoorOptions{
+	options := door.DoorOptions{
 		Store: s.store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
 		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
 		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
+		Image:  sb.ImageID,
 		Logs:   s.logs(), Event: event,
-	})
-	served, err := relay.Serve(ctx, relayer, sb, n.ID, handler, s.host.Report)
+	}
+	if git != nil {
+		options.Accepted = git.Accepted
+		options.Begin = func(ctx context.Context) { git.Begin(ctx, sb, n.ID) }
+		options.Take = func(ctx context.Context, commit string) (door.Verdict, error) { return git.Take(ctx, sb, commit) }
+	}
+	if s.receipts.Notes {
+		options.Receipts = func(ctx context.Context, all []backlog.Receipt) { commits.AddNotes(ctx, s.host, s.worktree, all) }
+	}
+	served, err := relay.Serve(ctx, relayer, sb, n.ID, door.NewDoor(options), s.host.Report)
 	if err != nil {
 		return nil, err
 	}
@@ -87,18 +110,15 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 }
 
 // serveLeft answers the requests of commands whose processes on this machine have died, and sends the
-// notifications of their loops, until stop is called. It calls fetch for each event.
-func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record, fetch func(runlog.Event)) (stop func()) {
+// notifications of their loops, until stop is called. git is as in serve.
+func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []host.Record, git *commits.Git) (stop func()) {
 	var stops []func()
 	for _, n := range left {
 		var loop *notify.Loop
 		if n.IsLoop() {
 			loop = notify.FollowLeft(newSender(ctx, s.host, s.notify), notification(s.worktree, sb.Name, n.Command[1]))
 		}
-		stop, err := s.serve(ctx, sb, n, func(e runlog.Event) {
-			fetch(e)
-			loop.Event(e)
-		})
+		stop, err := s.serve(ctx, sb, n, git, loop.Event)
 		if err != nil {
 			loop.Close()
 			s.host.Warn(fmt.Errorf("connecting %q in the sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))
@@ -116,21 +136,56 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 	}
 }
 
-// ServeLeft answers the requests of a command whose process on this machine has died, and sends the notifications
-// of its loop, until stop is called. It calls fetch for each event.
-func ServeLeft(ctx context.Context, h host.Host, driver lifecycle.Driver, sb lifecycle.Sandbox, wt gitrepo.Worktree, n host.Record, fetch func(runlog.Event)) (stop func(), err error) {
+// ServeLeft answers the requests of the loops of a worktree that still run, but whose processes on this machine have
+// died, takes their commits, and sends their notifications, until stop is called.
+func ServeLeft(ctx context.Context, h host.Host, wt gitrepo.Worktree, records []host.Record) (stop func()) {
+	var stops []func()
+	for _, n := range records {
+		if n.Live || !n.IsLoop() {
+			continue
+		}
+		stop, err := serveLeft(ctx, h, wt, n)
+		if err != nil {
+			h.Warn(err)
+			continue
+		}
+		stops = append(stops, stop)
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+func serveLeft(ctx context.Context, h host.Host, wt gitrepo.Worktree, n host.Record) (stop func(), err error) {
+	none := func() {}
+	asked, cancel := context.WithTimeout(ctx, host.AskTimeout)
+	defer cancel()
+	l, err := h.Locate(asked, n.Sandbox)
+	if err != nil || l.Sandbox.State != lifecycle.Running {
+		return none, err
+	}
+	if running, err := Runs(asked, l.Backend.Driver, l.Sandbox, n.ID); err != nil || !running {
+		return none, err
+	}
 	cfg, err := approval.Load(config.Sources{UserDir: h.StateDir, Getenv: h.Getenv})
-	if err != nil { // without notifications
+	if err != nil { // without notifications and notes
 		h.Warn(err)
 	}
-	s, err := openSessions(ctx, h, driver, wt, cfg.Notify)
+	git, err := commits.OpenLeft(ctx, h, l)
 	if err != nil {
-		return nil, err
+		return none, err
 	}
-	hangUp := s.serveLeft(ctx, sb, []host.Record{n}, fetch)
+	s, err := openSessions(ctx, h, l.Backend.Driver, wt, cfg)
+	if err != nil {
+		return none, err
+	}
+	hangUp := s.serveLeft(ctx, l.Sandbox, []host.Record{n}, git)
 	return func() {
 		hangUp()
 		s.close()
+		git.ReportTaken()
 	}, nil
 }
 

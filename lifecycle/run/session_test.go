@@ -18,6 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
+	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	door "github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -153,7 +154,7 @@ func dialing(t *testing.T) (sessions, *relaying, lifecycle.Sandbox) {
 	h := host.Host{StateDir: t.TempDir(), Stderr: t.Output()}
 	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
 	d := &relaying{inside: inside{running: map[string]string{}}, peers: true, dialed: map[string]*yamux.Session{}}
-	s, err := openSessions(t.Context(), h, d, wt, config.Notify{})
+	s, err := openSessions(t.Context(), h, d, wt, config.Effective{})
 	assert.NilError(t, err)
 	t.Cleanup(s.close)
 	return s, d, lifecycle.Sandbox{Name: s.name, Scope: wt.Scope, Root: wt.Root, State: lifecycle.Running}
@@ -173,7 +174,7 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 			s, d, sb := dialing(t)
 			d.peers = tc.peers
 			ctx, cancel := context.WithCancel(t.Context())
-			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}}, nil)
+			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}}, nil, nil)
 			assert.NilError(t, err)
 			cancel()
 
@@ -196,6 +197,27 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 	}
 }
 
+// A loop that was killed has not reopened its tasks.
+func TestTasksOfAnEndedLoopAreReopened(t *testing.T) {
+	s, _, _ := dialing(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	for _, id := range []string{"ended", "lost", "other"} {
+		agent, err := s.store.RegisterAgent(ctx, backlog.Agent{Loop: true, Session: id})
+		assert.NilError(t, err)
+		assert.NilError(t, s.store.Create(ctx, backlog.NewTask{Slug: id, Title: id}))
+		_, err = s.store.Claim(ctx, backlog.ClaimOptions{Slug: id, Agent: agent, Lease: time.Hour})
+		assert.NilError(t, err)
+	}
+	cancel() // a user's interrupt
+	s.release(ctx, session{id: "ended", token: "secret"}, Result{})
+	s.release(ctx, session{id: "lost", token: "secret"}, Result{lost: lifecycle.ErrDisconnected})
+	for id, status := range map[string]string{"ended": backlog.StatusOpen, "lost": backlog.StatusActive, "other": backlog.StatusActive} {
+		task, err := s.store.Show(t.Context(), id)
+		assert.NilError(t, err)
+		assert.Equal(t, task.Status, status, id)
+	}
+}
+
 // Loops whose processes have died are connected by the next command, each with its own rights.
 func TestLeftLoopsAreConnected(t *testing.T) {
 	s, d, sb := dialing(t)
@@ -209,7 +231,7 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), host.AskTimeout)
 	defer cancel()
-	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb), func(runlog.Event) {})
+	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb), nil)
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(d.dialed)), []string{"building", "planning"})
 	for id, code := range map[string]int{"planning": 0, "building": 1} {
 		plan, err := d.client(id, wire.PeerAgent, "").Task(t.Context(), door.TaskRequest{ID: id, Args: []string{"plan-sync"}})
@@ -222,14 +244,12 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 	}
 }
 
-// What follows a loop, such as fetching its commits, is called by its events.
+// What follows a loop, such as its notifications, is called by its events.
 func TestEventsOfALoopArePassedOn(t *testing.T) {
 	s, d, sb := dialing(t)
 	got := make(chan runlog.Event, 8)
-	record(t, s.host, host.Record{ID: "left", Token: "secret", Command: []string{"ralph", "build"}, Sandbox: sb.Name}).Done(errors.New("killed"))
-	records, err := s.host.RecordsFor(sb.Name)
+	stop, err := s.serve(t.Context(), sb, host.Record{ID: "left", Token: "secret", Command: []string{"ralph", "build"}}, nil, func(e runlog.Event) { got <- e })
 	assert.NilError(t, err)
-	stop := s.serveLeft(t.Context(), sb, records, func(e runlog.Event) { got <- e })
 	defer stop()
 
 	log, _, _, err := d.client("left", wire.PeerLoop, "secret").OpenLog(t.Context(), door.LogRequest{Loop: runlog.Loop{Mode: "build", Started: time.Now()}})

@@ -47,10 +47,12 @@ func (h session) runSetUp(ctx context.Context, r Ready, sb lifecycle.Sandbox, co
 	h.Report("Setting up the sandbox: " + termsafe.Line(command))
 	signals, stop := h.Forward(ctx)
 	defer stop()
-	output := termsafe.NewWriter(h.Stderr)
+	output, id := termsafe.NewWriter(h.Stderr), lifecycle.NewServiceID()
+	ctx, done := h.forward(ctx, r.Driver, sb, id, signals)
+	defer done()
 	code, err := r.Driver.Exec(ctx, sb, lifecycle.Process{
-		ID: lifecycle.NewServiceID(), Args: []string{"sh", "-c", command}, AnyCode: true, Dir: filepath.ToSlash(sb.Root), Env: r.env,
-		Stdout: output, Stderr: output, Signals: signals,
+		ID: id, Args: []string{"sh", "-c", command}, AnyCode: true, Dir: filepath.ToSlash(sb.Root), Env: r.env,
+		Stdout: output, Stderr: output,
 	})
 	if err == nil && code != 0 {
 		err = fmt.Errorf("setting up the sandbox %s: %q has failed with exit code %d", sb.Name, command, code)

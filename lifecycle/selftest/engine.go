@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // Engine is the part of the engine's API that the self-test needs.
@@ -31,15 +32,15 @@ func (t *test) engine(ctx context.Context) (string, error) {
 }
 
 func checkEngine(ctx context.Context, m Machine) (string, error) {
-	engine, err := m.Engine()
+	api, err := m.Engine()
 	if err != nil {
 		return "", err
 	}
-	v, err := engine.ServerVersion(ctx, client.ServerVersionOptions{})
+	v, err := api.ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
-		return "", engineError(engine.DaemonHost(), err)
+		return "", engineError(api.DaemonHost(), err)
 	}
-	detail := fmt.Sprintf("%s, API %s, at %s", v.Version, v.APIVersion, engine.DaemonHost())
+	detail := fmt.Sprintf("%s, API %s, at %s", v.Version, v.APIVersion, api.DaemonHost())
 	if versions.LessThan(v.APIVersion, minAPIVersion) {
 		return "", hint.Wrap(fmt.Errorf("the engine is too old: %s", detail), "use Docker 20.10 or newer, whose API is %s", minAPIVersion)
 	}
@@ -49,10 +50,10 @@ func checkEngine(ctx context.Context, m Machine) (string, error) {
 // engineError adds a hint to the error of an engine that does not answer.
 func engineError(host string, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrPermission):
-		return hint.Wrap(err, `become a member of the group that may use it, often with "sudo usermod -aG docker $USER", and log in again`)
-	case client.IsErrConnectionFailed(err), errors.Is(err, context.DeadlineExceeded):
-		return hint.Wrap(err, `start Docker Desktop, or the engine with "sudo systemctl start docker"; or choose another one with "docker context use NAME" or DOCKER_HOST`)
+	case client.IsErrConnectionFailed(err):
+		return lifecycle.ExplainUnreachable(err)
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, context.DeadlineExceeded):
+		return lifecycle.Unreachable(err, errors.Is(err, fs.ErrPermission))
 	default:
 		return fmt.Errorf("no Docker Engine at %s: %w", host, err)
 	}

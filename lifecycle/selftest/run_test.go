@@ -59,8 +59,8 @@ func TestRun(t *testing.T) {
 	skippedFrom := func(why string) []string {
 		return []string{
 			"sandbox: skipped, " + why,
-			`ralph: skipped, it needs "sandbox", which was skipped`,
-			`commit: skipped, it needs "sandbox", which was skipped`,
+			`ralph: skipped, requires "sandbox", which was skipped`,
+			`commit: skipped, requires "sandbox", which was skipped`,
 			"clean up: skipped, no sandbox was created",
 		}
 	}
@@ -109,12 +109,12 @@ func TestRun(t *testing.T) {
 			want: [][]string{
 				{
 					`engine: FAILED, dial: permission denied | become a member .* "sudo usermod -aG docker \$USER".*`,
-					`BuildKit: skipped, it needs "engine", which failed`,
-					`driver: skipped, it needs "engine", which failed`,
-					`agent image: skipped, it needs "driver", which was skipped`,
-					`build project image: skipped, it needs "agent image", which was skipped`,
+					`BuildKit: skipped, requires "engine", which failed`,
+					`driver: skipped, requires "engine", which failed`,
+					`agent image: skipped, requires "driver", which was skipped`,
+					`build project image: skipped, requires "agent image", which was skipped`,
 				},
-				skippedFrom(`it needs "agent image", which was skipped`),
+				skippedFrom(`requires "agent image", which was skipped`),
 			},
 			fails: true,
 		},
@@ -129,7 +129,7 @@ func TestRun(t *testing.T) {
 					`BuildKit: skipped, .*`, `driver: skipped, .*`, `agent image: skipped, .*`,
 					"build project image: FAILED, dependencies:2: bad",
 				},
-				skippedFrom(`it needs "agent image", which was skipped`),
+				skippedFrom(`requires "agent image", which was skipped`),
 			},
 			fails: true,
 		},
@@ -142,7 +142,7 @@ func TestRun(t *testing.T) {
 			want: [][]string{
 				{
 					"engine: skipped, not needed by the sbx driver: context deadline exceeded",
-					`BuildKit: skipped, it needs "engine", which was skipped`,
+					`BuildKit: skipped, requires "engine", which was skipped`,
 					`driver: ok, sbx \(by --driver\)`,
 					"agent image: ok, agent:v1",
 				},
@@ -175,8 +175,8 @@ func TestRun(t *testing.T) {
 			name:   "no BuildKit, and no image",
 			change: func(m *fakeMachine) { m.buildKit, m.image = noBuildKit, fmt.Errorf("building: %w", noBuildKit) },
 			want: [][]string{
-				{passBefore[0], "BuildKit: FAILED, connecting to BuildKit on .*", passBefore[2], `agent image: skipped, it needs "BuildKit", which failed`},
-				skippedFrom(`it needs "agent image", which was skipped`),
+				{passBefore[0], "BuildKit: FAILED, connecting to BuildKit on .*", passBefore[2], `agent image: skipped, requires "BuildKit", which failed`},
+				skippedFrom(`requires "agent image", which was skipped`),
 			},
 			fails: true,
 		},
@@ -186,7 +186,7 @@ func TestRun(t *testing.T) {
 				m.driver, m.unusable = Driver{Name: "sbx"}, errors.New("log in")
 			},
 			want: [][]string{
-				{passBefore[0], passBefore[1], "driver: FAILED, log in", `agent image: skipped, it needs "driver", which failed`},
+				{passBefore[0], passBefore[1], "driver: FAILED, log in", `agent image: skipped, requires "driver", which failed`},
 				skippedFrom(".*"),
 			},
 			fails: true,
@@ -198,7 +198,7 @@ func TestRun(t *testing.T) {
 			},
 			want: [][]string{passBefore, {
 				"sandbox: FAILED, ralph version: no space",
-				`ralph: skipped, it needs "sandbox", which failed`,
+				`ralph: skipped, requires "sandbox", which failed`,
 				`commit: skipped, .*`,
 				"clean up: ok, removed ralph-selftest-x-main",
 			}},

@@ -94,7 +94,7 @@ func (r *runner) add(res Result) {
 func (r *runner) unmet(needs []string) error {
 	for _, name := range needs {
 		if how, found := r.notPassed[name]; found {
-			return Skip(fmt.Sprintf("it needs %q, which %s", name, how))
+			return Skip(fmt.Sprintf("requires %q, which %s", name, how))
 		}
 	}
 	return nil

@@ -50,7 +50,7 @@ func (s *Store) Adopt(ctx context.Context, from Scope) (moved int64, err error) 
 		var twice, claimed sql.NullString
 		err := tx.QueryRowContext(ctx, `
 			SELECT MIN(f.slug) FILTER (WHERE t.id IS NOT NULL),
-				MIN(f.slug) FILTER (WHERE f.status = 'active' AND f.lease_expires_at > datetime('now'))
+				MIN(f.slug) FILTER (WHERE f.status IN ('active', 'finished') AND f.lease_expires_at > datetime('now'))
 			FROM tasks f LEFT JOIN tasks t ON t.scope_repo = ?1 AND t.scope_branch = ?2 AND t.slug = f.slug
 			WHERE f.scope_repo = ?3 AND f.scope_branch = ?4`, s.args(from.Repo, from.Branch)...).Scan(&twice, &claimed)
 		switch {
@@ -62,7 +62,7 @@ func (s *Store) Adopt(ctx context.Context, from Scope) (moved int64, err error) 
 			return activeElsewhere(claimed.String)
 		}
 		res, err := tx.ExecContext(ctx, `
-			UPDATE tasks SET scope_repo = ?1, scope_branch = ?2, updated_at = datetime('now')
+			UPDATE tasks SET scope_repo = ?1, scope_branch = ?2, status = iif(status = 'finished', 'open', status), updated_at = datetime('now')
 			WHERE scope_repo = ?3 AND scope_branch = ?4`, s.args(from.Repo, from.Branch)...)
 		if err != nil {
 			return err

@@ -94,17 +94,40 @@ func (s *Store) AgentIDs(ctx context.Context) (map[string]bool, error) {
 	return ids, err
 }
 
-// DeregisterAgent marks an agent as stopped. It is idempotent.
+// DeregisterAgent marks an agent as stopped, and reopens its finished tasks. It is idempotent.
 func (s *Store) DeregisterAgent(ctx context.Context, id string) error {
-	return s.write(ctx, func(tx *sql.Tx) error { return s.stop(ctx, tx, id) })
+	return s.write(ctx, func(tx *sql.Tx) error {
+		_, err := s.stop(ctx, tx, id)
+		return err
+	})
 }
 
-func (s *Store) stop(ctx context.Context, tx *sql.Tx, id string) error {
+const reasonNotTaken = "the run ended before its commits were taken"
+
+// stop marks an agent as stopped. Its finished tasks, which no other agent could claim, become open; it returns them.
+func (s *Store) stop(ctx context.Context, tx *sql.Tx, id string) ([]Released, error) {
 	n, err := affected(ctx, tx, "UPDATE agents SET status = 'stopped' WHERE scope_repo = ? AND scope_branch = ? AND id = ?", s.args(id)...)
 	if err == nil && n == 0 {
-		return faultf(ErrNotFound, "agent '%s' not found", id)
+		err = faultf(ErrNotFound, "agent '%s' not found", id)
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return s.release(ctx, tx, id, `
+		UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL, result = NULL, fail_reason = ?,
+			updated_at = datetime('now')`, reasonNotTaken, StatusFinished)
+}
+
+// release runs an update with a reason on the tasks of an agent that have a status.
+func (s *Store) release(ctx context.Context, tx *sql.Tx, id, update, reason, status string) (released []Released, err error) {
+	err = each(ctx, tx, update+" WHERE scope_repo = ? AND scope_branch = ? AND status = ? AND assignee = ? RETURNING slug",
+		[]any{reason, s.scope.Repo, s.scope.Branch, status, id}, func(rows *sql.Rows) error {
+			r := Released{Agent: id}
+			err := rows.Scan(&r.Slug)
+			released = append(released, r)
+			return err
+		})
+	return released, err
 }
 
 // BeginRun starts a run of an agent: [Store.Overtaken] returns only what it loses from now on.
@@ -135,7 +158,7 @@ type Released struct{ Agent, Slug string }
 
 const reasonDead = "agent process died"
 
-// ReleaseDead reopens the tasks of dead agents and marks these agents as stopped.
+// ReleaseDead reopens the active and finished tasks of dead agents and marks these agents as stopped.
 func (s *Store) ReleaseDead(ctx context.Context, dead func(Agent) bool) ([]Released, error) {
 	agents, err := s.Agents(ctx)
 	if err == nil {
@@ -160,19 +183,13 @@ func (s *Store) ReleaseDead(ctx context.Context, dead func(Agent) bool) ([]Relea
 
 func (s *Store) releaseAll(ctx context.Context, id string) (released []Released, err error) {
 	err = s.write(ctx, func(tx *sql.Tx) error {
-		released = nil
-		err := each(ctx, tx, reopen+`
-			WHERE scope_repo = ? AND scope_branch = ? AND status = 'active' AND assignee = ? RETURNING slug`,
-			[]any{reasonDead, s.scope.Repo, s.scope.Branch, id}, func(rows *sql.Rows) error {
-				r := Released{Agent: id}
-				err := rows.Scan(&r.Slug)
-				released = append(released, r)
-				return err
-			})
+		active, err := s.release(ctx, tx, id, reopen, reasonDead, StatusActive)
 		if err != nil {
 			return err
 		}
-		return s.stop(ctx, tx, id)
+		finished, err := s.stop(ctx, tx, id)
+		released = append(active, finished...)
+		return err
 	})
 	return released, err
 }

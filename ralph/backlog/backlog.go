@@ -17,10 +17,12 @@ import (
 
 // The states of a task. Done is final for [Store.Update] and [Store.Sync].
 const (
-	StatusOpen    = "open"
-	StatusActive  = "active"
-	StatusDone    = "done"
-	StatusDeleted = "deleted"
+	StatusOpen   = "open"
+	StatusActive = "active"
+	// StatusFinished: the agent of a loop reports it as done, and still holds it until [Store.Accept].
+	StatusFinished = "finished"
+	StatusDone     = "done"
+	StatusDeleted  = "deleted"
 )
 
 const (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -79,22 +80,31 @@ func (s *Store) Renew(ctx context.Context, slug, agent string, lease time.Durati
 // keeps the stored result. Assignee and lease are checked only in a store with a
 // [Store.Fence] or of an agent.
 func (s *Store) Done(ctx context.Context, slug, resultJSON string) error {
+	return s.end(ctx, slug, resultJSON, StatusDone)
+}
+
+// Finish is Done for the agent of a loop: the task is done once [Store.Accept] accepts it.
+func (s *Store) Finish(ctx context.Context, slug, resultJSON string) error {
+	return s.end(ctx, slug, resultJSON, StatusFinished)
+}
+
+func (s *Store) end(ctx context.Context, slug, resultJSON, status string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, err := s.findActive(ctx, tx, slug)
 		if err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `
-			UPDATE tasks SET status = 'done', result = COALESCE(?, result), fail_reason = NULL, updated_at = datetime('now')
-			WHERE id = ?`, null(resultJSON), id)
+			UPDATE tasks SET status = ?, result = COALESCE(?, result), fail_reason = NULL, updated_at = datetime('now')
+			WHERE id = ?`, status, null(resultJSON), id)
 		return err
 	})
 }
 
-// Fail reopens an active task and increments its retry count. reason can be empty.
+// Fail reopens an active or finished task and increments its retry count. reason can be empty.
 func (s *Store) Fail(ctx context.Context, slug, reason string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
-		id, err := s.findActive(ctx, tx, slug)
+		id, err := s.findActive(ctx, tx, slug, StatusFinished)
 		if err != nil {
 			return err
 		}
@@ -103,7 +113,7 @@ func (s *Store) Fail(ctx context.Context, slug, reason string) error {
 	})
 }
 
-// Reopen reopens a task that is done, discards its result and increments its
+// Reopen reopens a task that is finished or done, discards its result and increments its
 // retry count.
 func (s *Store) Reopen(ctx context.Context, slug, reason string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
@@ -111,7 +121,7 @@ func (s *Store) Reopen(ctx context.Context, slug, reason string) error {
 		if err != nil {
 			return err
 		}
-		if status != StatusDone {
+		if status != StatusFinished && status != StatusDone {
 			return faultf(ErrNotDone, "task '%s' is not done (status: %s)", slug, status)
 		}
 		_, err = tx.ExecContext(ctx, reopen+", result = NULL WHERE id = ?", null(reason), id)
@@ -119,12 +129,12 @@ func (s *Store) Reopen(ctx context.Context, slug, reason string) error {
 	})
 }
 
-// RenameCommit replaces the ID of a commit in the result of a task that is done.
+// RenameCommit replaces the ID of a commit in the result of a task that is finished or done.
 func (s *Store) RenameCommit(ctx context.Context, slug, from, to string) error {
 	return s.write(ctx, func(tx *sql.Tx) error {
 		id, _, err := s.find(ctx, tx, slug)
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE tasks SET result = replace(result, ?, ?) WHERE id = ? AND status = 'done'", from, to, id)
+			_, err = tx.ExecContext(ctx, "UPDATE tasks SET result = replace(result, ?, ?) WHERE id = ? AND status IN ('finished', 'done')", from, to, id)
 		}
 		return err
 	})
@@ -135,7 +145,7 @@ const reopen = `
 	UPDATE tasks SET status = 'open', assignee = NULL, lease_expires_at = NULL,
 		` + failOnce + `, fail_reason = ?, updated_at = datetime('now')`
 
-// RenewHeld extends the leases of all tasks of an agent to at least lease from
+// RenewHeld extends the leases of all active and finished tasks of an agent to at least lease from
 // now, and returns the number of tasks.
 func (s *Store) RenewHeld(ctx context.Context, agentID string, lease time.Duration) (int, error) {
 	var n int
@@ -143,23 +153,23 @@ func (s *Store) RenewHeld(ctx context.Context, agentID string, lease time.Durati
 		n, err = affected(ctx, tx, `
 			UPDATE tasks AS t SET lease_expires_at = max(COALESCE(t.lease_expires_at, ''), datetime('now', ?3)),
 				updated_at = datetime('now')
-			WHERE `+inScope+` AND t.status = 'active' AND t.assignee = ?4`,
+			WHERE `+inScope+` AND t.status IN ('active', 'finished') AND t.assignee = ?4`,
 			s.args(leaseModifier(lease), agentID)...)
 		return err
 	})
 	return n, err
 }
 
-// findActive finds an active task and checks the fence.
-func (s *Store) findActive(ctx context.Context, tx *sql.Tx, slug string) (id string, err error) {
+// findActive finds a task that is active, or has one of the other statuses, and checks the fence.
+func (s *Store) findActive(ctx context.Context, tx *sql.Tx, slug string, others ...string) (id string, err error) {
 	id, status, err := s.find(ctx, tx, slug)
 	if err != nil {
 		return "", err
 	}
-	if err := s.checkFence(ctx, tx, id, slug); err != nil {
+	if err := s.checkFence(ctx, tx, id, slug, others...); err != nil {
 		return "", err
 	}
-	if status != StatusActive {
+	if status != StatusActive && !slices.Contains(others, status) {
 		return "", notActive(slug, status)
 	}
 	return id, nil

@@ -136,7 +136,7 @@ func (c Changes) sql() (assignments []string, args []any, err error) {
 		return assignments, args, nil
 	}
 	set("status", *c.Status)
-	assignments = append(assignments, "taken_from = CASE WHEN status = 'active' THEN claimed_by ELSE taken_from END")
+	assignments = append(assignments, "taken_from = CASE WHEN status IN ('active', 'finished') THEN claimed_by ELSE taken_from END")
 	switch *c.Status {
 	case StatusOpen, StatusDone:
 		if *c.Status == StatusDone {

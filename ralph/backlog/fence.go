@@ -3,6 +3,7 @@ package backlog
 import (
 	"context"
 	"database/sql"
+	"slices"
 )
 
 // fence restricts what a store changes.
@@ -11,7 +12,7 @@ type fence struct {
 	agent    *string        // nil: a user
 }
 
-// Fence returns a store whose Renew, Done, Fail, Ask and Block return [ErrLost] for a task that has been claimed again
+// Fence returns a store whose Renew, Done, Finish, Fail, Ask and Block return [ErrLost] for a task that has been claimed again
 // since this attempt.
 func (s *Store) Fence(slug string, attempt int) *Store {
 	fenced := *s
@@ -27,8 +28,8 @@ func (s *Store) As(agent string) *Store {
 }
 
 // checkFence returns [ErrLost] for a task that was claimed again since the attempt of the store, and, in the store of an
-// agent, an error for one that the agent does not hold.
-func (s *Store) checkFence(ctx context.Context, tx *sql.Tx, id, slug string) error {
+// agent, an error for one that the agent does not hold: it is active, or has one of the other statuses.
+func (s *Store) checkFence(ctx context.Context, tx *sql.Tx, id, slug string, others ...string) error {
 	attempt, fenced := s.fence.attempts[slug]
 	if !fenced && s.fence.agent == nil {
 		return nil
@@ -44,7 +45,7 @@ func (s *Store) checkFence(ctx context.Context, tx *sql.Tx, id, slug string) err
 		return faultf(ErrLost, "attempt %d of task '%s' was superseded by attempt %d", attempt, slug, now)
 	case s.fence.agent == nil:
 		return nil
-	case status != StatusActive:
+	case status != StatusActive && !slices.Contains(others, status):
 		return notActive(slug, status)
 	case assignee != *s.fence.agent:
 		return faultf(ErrLost, "task '%s' is held by agent '%s'", slug, assignee)

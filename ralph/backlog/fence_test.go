@@ -16,7 +16,7 @@ const expireAll = "UPDATE tasks SET lease_expires_at = '2001-01-01 00:00:00'"
 func oldSchema() string {
 	return strings.NewReplacer(
 		"  attempt INTEGER DEFAULT 0,\n", "", "  failures INTEGER DEFAULT 0,\n", "", "  questions TEXT,\n", "", "  claimed_by TEXT,\n", "",
-		"  taken_from TEXT,\n", "", "DEFAULT 'active',\n  session TEXT\n", "DEFAULT 'active'\n",
+		"  taken_from TEXT,\n  imported TEXT,\n", "", "DEFAULT 'active',\n  session TEXT\n", "DEFAULT 'active'\n",
 	).Replace(schema)
 }
 
@@ -54,6 +54,7 @@ func TestSupersededAttemptIsRefused(t *testing.T) {
 	}{
 		{"renew", func(s *Store) error { return s.Renew(t.Context(), "a", "one", time.Minute) }},
 		{"done", func(s *Store) error { return s.Done(t.Context(), "a", "") }},
+		{"finish", func(s *Store) error { return s.Finish(t.Context(), "a", "") }},
 		{"fail", func(s *Store) error { return s.Fail(t.Context(), "a", "") }},
 		{"block", func(s *Store) error { return s.Block(t.Context(), "a", "b") }},
 	} {
@@ -81,6 +82,7 @@ func TestAgentChangesOnlyTasksThatItHolds(t *testing.T) {
 	}{
 		{"renew", func(s *Store) error { return s.Renew(t.Context(), "a", "one", time.Minute) }},
 		{"done", func(s *Store) error { return s.Done(t.Context(), "a", "") }},
+		{"finish", func(s *Store) error { return s.Finish(t.Context(), "a", "") }},
 		{"fail", func(s *Store) error { return s.Fail(t.Context(), "a", "") }},
 		{"ask", func(s *Store) error { return s.Ask(t.Context(), "a", "one", NewQuestion{Text: "Why?"}) }},
 		{"update", func(s *Store) error { return s.Update(t.Context(), "a", Changes{Title: &title}) }},

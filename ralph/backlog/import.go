@@ -16,7 +16,8 @@ import (
 )
 
 // Import creates a database of the host at path with the tasks of the scope from another database, which an agent may
-// have written, and returns their number. If path exists meanwhile, it is kept.
+// have written, and returns their number. It ignores receipts: only the host makes them. If path exists meanwhile, it
+// is kept.
 func Import(ctx context.Context, from, path string, scope Scope) (tasks int, err error) {
 	if tasks, err = importDatabase(ctx, from, path, scope); err != nil {
 		return 0, fmt.Errorf("importing %s: %w", from, err)
@@ -130,6 +131,9 @@ func (s *Store) AdoptFrom(ctx context.Context, other *Store) (moved int64, err e
 		if claimed != "" {
 			return activeElsewhere(claimed)
 		}
+		if all.receipts, err = other.receipts(ctx, source); err != nil {
+			return err
+		}
 		if err := s.write(ctx, func(tx *sql.Tx) error { return s.addRows(ctx, tx, all) }); err != nil {
 			return err
 		}
@@ -153,7 +157,7 @@ func activeElsewhere(slug string) error {
 func (s *Store) claimed(ctx context.Context, tx *sql.Tx) (string, error) {
 	var slug sql.NullString
 	err := tx.QueryRowContext(ctx, "SELECT MIN(t.slug) FROM tasks t WHERE "+inScope+
-		" AND t.status = 'active' AND t.lease_expires_at > datetime('now')", s.args()...).Scan(&slug)
+		" AND t.status IN ('active', 'finished') AND t.lease_expires_at > datetime('now')", s.args()...).Scan(&slug)
 	return slug.String, err
 }
 
@@ -178,10 +182,11 @@ func (s *Store) addRows(ctx context.Context, tx *sql.Tx, all rows) error {
 	return all.insert(ctx, tx, s.scope)
 }
 
-// rows are the tasks of one scope and the dependencies between them.
+// rows are the tasks of one scope, the dependencies between them, and their receipts.
 type rows struct {
-	tasks []row
-	deps  [][2]string
+	tasks    []row
+	deps     [][2]string
+	receipts []receiptRow
 }
 
 // row is a task by column; a value is nil, a string or a number.
@@ -250,8 +255,8 @@ func taskColumnNames() []string {
 	return columns
 }
 
-// insert adds the rows to a scope, except for tasks that have been added before. Active tasks become open: their agents
-// are not registered there.
+// insert adds the rows to a scope, except for tasks that have been added before. Active and finished tasks become open:
+// their agents are not registered there.
 func (r rows) insert(ctx context.Context, tx *sql.Tx, scope Scope) error {
 	columns := taskColumnNames()
 	marks, _ := placeholders(columns)
@@ -259,7 +264,7 @@ func (r rows) insert(ctx context.Context, tx *sql.Tx, scope Scope) error {
 	args := make([]any, len(columns))
 	for _, t := range r.tasks {
 		t["scope_repo"], t["scope_branch"] = scope.Repo, scope.Branch
-		if t["status"] == StatusActive {
+		if t["status"] == StatusActive || t["status"] == StatusFinished {
 			t["status"], t["assignee"], t["lease_expires_at"] = StatusOpen, nil, nil
 		}
 		for i, column := range columns {
@@ -274,5 +279,5 @@ func (r rows) insert(ctx context.Context, tx *sql.Tx, scope Scope) error {
 			return err
 		}
 	}
-	return nil
+	return addReceipts(ctx, tx, r.receipts...)
 }

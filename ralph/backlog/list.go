@@ -94,7 +94,7 @@ func toString(column any) string {
 	}
 }
 
-// Show returns one task, deleted or not.
+// Show returns one task, deleted or not, with its receipt.
 func (s *Store) Show(ctx context.Context, slug string) (Task, error) {
 	var task Task
 	err := s.read(ctx, func(tx *sql.Tx) error {
@@ -106,7 +106,8 @@ func (s *Store) Show(ctx context.Context, slug string) (Task, error) {
 			return taskNotFound(slug)
 		}
 		task = tasks[0]
-		return nil
+		task.Receipt, err = s.receipt(ctx, tx, slug)
+		return err
 	})
 	return task, err
 }
@@ -124,7 +125,7 @@ func (s *Store) Peek(ctx context.Context, n int) (claimable, held []Task, err er
 	return claimable, held, err
 }
 
-// Counts are the numbers of tasks. Open and Active exclude tasks that cannot be claimed.
+// Counts are the numbers of tasks. Open and Active exclude tasks that cannot be claimed; Active includes finished ones.
 // Blocked counts tasks with an unfinished blocker or too many failures, whatever their own
 // status, as plan-status always has; Waiting only the open or active ones with an unfinished
 // blocker, and Failed those with too many failures. Questions counts tasks that wait for an
@@ -137,7 +138,7 @@ func (s *Store) Counts(ctx context.Context) (Counts, error) {
 	err := s.read(ctx, func(tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `
 			SELECT COUNT(*) FILTER (WHERE status = 'open' AND NOT waits),
-				COUNT(*) FILTER (WHERE status = 'active' AND NOT waits),
+				COUNT(*) FILTER (WHERE status IN ('active', 'finished') AND NOT waits),
 				COUNT(*) FILTER (WHERE status = 'done'),
 				COUNT(*) FILTER (WHERE waits),
 				COUNT(*) FILTER (WHERE status = 'deleted'),

@@ -27,7 +27,7 @@ func parsePlan(r io.Reader) ([]NewTask, error) {
 			return nil, fmt.Errorf("reading the plan: %w", readErr)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			task, err := parseLine(line)
+			task, err := ParsePlanLine(line)
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", n, err)
 			}
@@ -45,13 +45,34 @@ func parsePlan(r io.Reader) ([]NewTask, error) {
 	}
 }
 
+// PlanLine returns a task as a line of a plan, without a newline.
+func PlanLine(t NewTask) (string, error) {
+	status := StatusOpen
+	if t.Done {
+		status = StatusDone
+	}
+	return encode(struct {
+		ID       string   `json:"id"`
+		Title    string   `json:"t"`
+		Priority int      `json:"p"`
+		Desc     string   `json:"d,omitempty"`
+		Category string   `json:"cat,omitempty"`
+		Spec     string   `json:"spec,omitempty"`
+		Ref      string   `json:"ref,omitempty"`
+		Steps    []string `json:"steps,omitempty"`
+		Deps     []string `json:"deps,omitempty"`
+		Status   string   `json:"status"`
+	}{t.Slug, t.Title, t.Priority, t.Description, t.Category, t.SpecRef, t.Ref, t.Steps, t.Deps, status})
+}
+
 // planLine is a JSON object. Keys of a map, unlike struct fields, are
 // case-sensitive.
 type planLine map[string]json.RawMessage
 
 const excerptLength = 80
 
-func parseLine(line []byte) (NewTask, error) {
+// ParsePlanLine parses a line of a plan, which is not blank.
+func ParsePlanLine(line []byte) (NewTask, error) {
 	if line[0] == '[' {
 		return NewTask{}, hint.Wrap(errors.New("expected a JSON object, found an array"), `pass one object per line, as printed by "jq -c '.[]'"`)
 	}

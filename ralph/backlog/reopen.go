@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// MakeOpen makes a task open that is done, deleted, blocked after too many failures, or
+// MakeOpen makes a task open that is finished, done, deleted, blocked after too many failures, or
 // waiting for an answer. A result is discarded; a reason, if not empty, is for the next
 // agent.
 func (s *Store) MakeOpen(ctx context.Context, slug, reason string) error {
@@ -39,7 +39,10 @@ func recreate(ctx context.Context, tx *sql.Tx, id string, t NewTask) error {
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE tasks SET "+startOver+`, retry_count = 0, fail_reason = NULL, questions = NULL,
 		created_at = datetime('now'), `+setFields+" WHERE id = ?", t.fields(steps, id)...)
-	return err
+	if err != nil {
+		return err
+	}
+	return deleteReceipts(ctx, tx, id)
 }
 
 // setFields sets the fields of a task to t.fields.

@@ -45,6 +45,7 @@ CREATE TABLE IF NOT EXISTS tasks (
   questions TEXT,
   claimed_by TEXT,
   taken_from TEXT,
+  imported TEXT,
   UNIQUE (scope_repo, scope_branch, slug)
 );
 CREATE TABLE IF NOT EXISTS task_deps (
@@ -78,6 +79,7 @@ func addedColumns() []addedColumn {
 		{"tasks", "questions", "TEXT"},
 		{"tasks", "claimed_by", "TEXT"}, // the agent of the last claim
 		{"tasks", "taken_from", "TEXT"}, // the agent whose expired claim the last one has ended
+		{"tasks", "imported", "TEXT"},   // a line of a plan: the task as last imported
 		{"agents", "session", "TEXT"},   // NULL for agents that no loop has registered
 	}
 }

@@ -81,6 +81,7 @@ failures|INTEGER|0|0|0
 questions|TEXT|0|0|
 claimed_by|TEXT|0|0|
 taken_from|TEXT|0|0|
+imported|TEXT|0|0|
 `)
 	assert.Equal(t, query(t, path, "SELECT count(*) FROM pragma_index_list('tasks') l WHERE l.\"unique\" AND (SELECT count(*) FROM pragma_index_info(l.name)) = 3"), "1\n")
 	assert.Equal(t, query(t, path, "SELECT group_concat(name) FROM pragma_index_info('idx_tasks_scope_status')"),

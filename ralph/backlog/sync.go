@@ -13,7 +13,7 @@ type SyncSummary struct {
 	Inserted int // new tasks
 	Updated  int // tasks changed or undeleted
 	Deleted  int // tasks removed from their specification
-	Skipped  int // tasks that are done
+	Skipped  int // tasks that are finished or done
 	Unknown  []UnknownDep
 	NotDone  []string // tasks that the plan has as done, and that stay as they are
 }
@@ -30,7 +30,7 @@ func (u UnknownDep) String() string {
 }
 
 // Sync makes the backlog match a plan of JSON objects, one per line. Tasks that
-// are done are not changed; active ones stay with their agents. Tasks that are
+// are finished or done are not changed; active ones stay with their agents. Tasks that are
 // missing from the plan are deleted if the plan has others of their
 // specification. A cycle of dependencies is an error. specs are the paths of the
 // specifications, see [SpecFiles].
@@ -71,9 +71,12 @@ type syncRun struct {
 }
 
 type syncRow struct {
-	id, status string
-	now        NewTask // without dependencies
+	id, status, imported string
+	now                  NewTask // without dependencies
 }
+
+// ended reports whether the work on the task is over.
+func (r syncRow) ended() bool { return r.status == StatusFinished || r.status == StatusDone }
 
 func (r *syncRun) all(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
@@ -104,12 +107,12 @@ func (r *syncRun) load(ctx context.Context) error {
 	r.rows = map[string]syncRow{}
 	return each(ctx, r.tx, `
 		SELECT t.id, COALESCE(t.status, ''), t.slug, t.title, COALESCE(t.description, ''), COALESCE(t.category, ''),
-			COALESCE(CAST(t.priority AS INTEGER), 2), COALESCE(t.spec_ref, ''), COALESCE(t.ref, ''), COALESCE(t.steps, '')
+			COALESCE(CAST(t.priority AS INTEGER), 2), COALESCE(t.spec_ref, ''), COALESCE(t.ref, ''), COALESCE(t.steps, ''), COALESCE(t.imported, '')
 		FROM tasks t WHERE `+inScope, r.store.args(), func(rows *sql.Rows) error {
 		var row syncRow
 		var steps string
 		err := rows.Scan(&row.id, &row.status, &row.now.Slug, &row.now.Title, &row.now.Description, &row.now.Category,
-			&row.now.Priority, &row.now.SpecRef, &row.now.Ref, &steps)
+			&row.now.Priority, &row.now.SpecRef, &row.now.Ref, &steps, &row.imported)
 		row.now.Steps = decodeSteps(steps)
 		r.rows[row.now.Slug] = row
 		return err
@@ -130,7 +133,7 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 		}
 		r.rows[task.Slug] = syncRow{id: id, status: StatusOpen}
 		return err
-	case row.status == StatusDone:
+	case row.ended():
 		r.summary.Skipped++
 		return nil
 	case row.status == StatusDeleted:
@@ -153,10 +156,13 @@ func (r *syncRun) apply(ctx context.Context, task NewTask) error {
 	return nil
 }
 
-// finish enters a task as done. Only one that is new to the backlog is: a plan does not end the work
-// on others.
+// importedResult is the result of a task that was done elsewhere.
+const importedResult = `{"note":"imported as done"}`
+
+// finish enters a task as done that no agent has claimed.
 func (r *syncRun) finish(ctx context.Context, id string) error {
-	_, err := r.tx.ExecContext(ctx, "UPDATE tasks SET status = 'done' WHERE id = ?", id)
+	_, err := r.tx.ExecContext(ctx, `
+		UPDATE tasks SET status = 'done', result = ?, fail_reason = NULL, updated_at = datetime('now') WHERE id = ?`, importedResult, id)
 	return err
 }
 
@@ -167,7 +173,7 @@ func sameFields(a, b NewTask) bool {
 
 func (r *syncRun) replaceDeps(ctx context.Context, task NewTask) error {
 	row := r.rows[task.Slug]
-	if row.status == StatusDone {
+	if row.ended() {
 		return nil
 	}
 	if _, err := r.tx.ExecContext(ctx, "DELETE FROM task_deps WHERE task_id = ?", row.id); err != nil {
@@ -195,7 +201,7 @@ func (r *syncRun) deleteOrphans(ctx context.Context) error {
 		planned[task.Slug] = true
 	}
 	for slug, row := range r.rows {
-		if planned[slug] || !specs[row.now.SpecRef] || row.status == StatusDone || row.status == StatusDeleted {
+		if planned[slug] || !specs[row.now.SpecRef] || row.ended() || row.status == StatusDeleted {
 			continue
 		}
 		if _, err := r.tx.ExecContext(ctx, markDeleted+" WHERE t.id = ?", row.id); err != nil {

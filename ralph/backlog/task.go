@@ -35,6 +35,7 @@ type Task struct {
 	CreatedAt      string
 	UpdatedAt      string
 	DeletedAt      string
+	Receipt        *Receipt // the latest; of [Store.Show] only
 }
 
 // Blocker is a task that another one depends on.
@@ -165,11 +166,16 @@ func encodeSteps(steps []string) (any, error) {
 	if len(steps) == 0 {
 		return nil, nil
 	}
+	return encode(steps)
+}
+
+// encode returns compact JSON.
+func encode(value any) (string, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(steps); err != nil {
-		return nil, err
+	if err := enc.Encode(value); err != nil {
+		return "", err
 	}
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }

@@ -2,14 +2,15 @@ package cli
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
+	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/runflags"
 )
 
 func TestFlags(t *testing.T) {
@@ -36,11 +37,8 @@ func TestFlags(t *testing.T) {
 		{"no alias", agent.Build, "--model", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
 		{"flag as alias", agent.Build, "-m --danger", loopFlags{}, "--model requires an alias (e.g. opus-4.5, sonnet, haiku)"},
 		{"equals sign", agent.Build, "--model=x", loopFlags{}, "Unknown option '--model=x'\nRun 'ralph build --help' for usage"},
-		{"bounds", agent.Build, "--max-duration 4h --stall 0 --idle 5 --max-cost-usd 2.50", loopFlags{bounds: []boundFlag{
-			{"--max-duration", "max_duration", "4h"}, {"--stall", "stall", "0"}, {"--idle", "idle", "5"}, {"--max-cost-usd", "max_cost_usd", "2.50"},
-		}}, ""},
 		{"bound without value", agent.Build, "--stall --danger", loopFlags{}, "--stall requires a value"},
-		{"bound that is none", agent.Build, "--max-duration 4", loopFlags{}, "--max-duration \"4\": must be 0 or a duration such as 90m or 1h30m, at most a year"},
+		{"bound that is none", agent.Build, "--max-duration 4", loopFlags{}, "--max-duration must be 0 or a duration such as 90m or 1h30m, at most a year"},
 		{"JSON", agent.Plan, "--format json --resume", loopFlags{maxIterations: 1, json: true, resume: true}, ""},
 		{"format", agent.Plan, "--format yaml", loopFlags{}, "--format requires text or json"},
 		{"positional", agent.Build, "now", loopFlags{}, "Unknown option 'now'\nRun 'ralph build --help' for usage"},
@@ -52,25 +50,28 @@ func TestFlags(t *testing.T) {
 				return
 			}
 			assert.NilError(t, err)
+			got.given, got.all = nil, nil
 			assert.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", tc.want))
 		})
 	}
-	for _, mode := range []agent.Mode{agent.Plan, agent.Build} {
-		for _, f := range runflags.Of(string(mode)) { // those in the help, which completion offers
-			args := []string{f.Long}
-			if f.Value != "" {
-				args = append(args, map[string]string{"FORMAT": "json", "TIME": "1h"}[f.Value])
-			}
-			if args[len(args)-1] == "" {
-				args[len(args)-1] = "5"
-			}
-			_, err := parseLoopFlags(mode, args)
-			assert.NilError(t, err)
-		}
-		for flag := range boundKeys() {
-			assert.Assert(t, slices.ContainsFunc(runflags.Of(string(mode)), func(f runflags.Flag) bool { return f.Long == flag }), flag)
-		}
-	}
 	_, err := parseLoopFlags(agent.Build, []string{"-n", ""})
 	assert.Error(t, err, "--max-iterations requires a number")
+}
+
+func TestLimitsOfFlags(t *testing.T) {
+	args := []string{"--max-iterations", "5"}
+	for _, f := range runflags.Of(runflags.Build).Flags {
+		if f.Key != "" {
+			args = append(args, "--"+f.Name, map[string]string{"TIME": "1h", "USD": "2.50", "N": "4", "MINUTES": "5"}[f.Arg])
+		}
+	}
+	f, err := parseLoopFlags(agent.Build, args)
+	assert.NilError(t, err)
+	got, err := f.bound(config.DefaultLoop())
+	assert.NilError(t, err)
+	stall := 4
+	assert.DeepEqual(t, got, config.Loop{
+		MaxDuration: time.Hour, MaxCostUSD: 2.5, MaxTokens: 4, MaxFailures: 4, Stall: &stall, Idle: 5 * time.Minute, MaxWait: time.Hour,
+		Grace: config.DefaultLoop().Grace, CheckTimeout: config.DefaultLoop().CheckTimeout,
+	})
 }

@@ -15,9 +15,9 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire"
@@ -106,7 +106,7 @@ func (h *host) runTask(ctx context.Context, args []string, stdin []byte) (sessio
 			return session.TaskResponse{}, err
 		}
 	case "show":
-		r.SetAside = leftover.Worktree(worktree(ctx)).List(ctx)
+		r.Attempts = attempt.Worktree(worktree(ctx)).List(ctx)
 	}
 	return h.Task(ctx, r)
 }

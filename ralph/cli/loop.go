@@ -17,16 +17,16 @@ import (
 	"github.com/moby/term"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
 	"github.com/docker-ralph/docker-ralph/ralph/guest"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/loop"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
-	"github.com/docker-ralph/docker-ralph/wire/help"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 	"github.com/docker-ralph/docker-ralph/wire/usage"
@@ -51,7 +51,7 @@ func (o Options) loop(ctx context.Context, mode agent.Mode, args []string) int {
 		o.fail(err)
 		return exitFailure
 	case flags.help:
-		_, _ = fmt.Fprint(o.Stdout, help.Text(string(mode)))
+		_, _ = fmt.Fprint(o.Stdout, runflags.Of(string(mode)).Help())
 		return exitOK
 	}
 	j, err := newJob(ctx, mode, flags)
@@ -268,7 +268,7 @@ func (j *job) options(ctx context.Context, s *agentEnv) loop.Options {
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
 		Head: head, Count: countCommits, Committed: isCommitted, Clone: clone,
 	}
-	worktree := leftover.Worktree(s.top)
+	worktree := attempt.Worktree(s.top)
 	lo.Uncommitted = worktree.State
 	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
 	lo.Backlog = s.backlog
@@ -280,13 +280,14 @@ func (j *job) options(ctx context.Context, s *agentEnv) loop.Options {
 		// Without a sandbox the user may be working in the worktree.
 		if branch := guest.LoopBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); branch != nil {
 			if branch.Private = isDir(wire.PrivateGitDir); branch.Private {
+				lo.Reset, lo.Accepted, lo.Died = branch.Reset, s.Accepted, s.Dead
 				lo.LeaveOut = func(ctx context.Context) (func(context.Context) (amend.LeftOut, error), error) {
 					start, err := amend.Worktree(s.top).Begin(ctx)
 					return start.LeaveOut, err
 				}
 			}
 			lo.Restore, lo.OffBranch = branch.Restore, branch.OffBranch
-			lo.SetAside, lo.Leftovers = worktree.SetAside, worktree.List
+			lo.Attempts = worktree
 		}
 		if inContainer() { // elsewhere, others use the same directories
 			lo.TempFiles, lo.FullTemp = s.tempFiles, fullTemp

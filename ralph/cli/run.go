@@ -15,10 +15,9 @@ import (
 
 	"github.com/moby/term"
 
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/help"
-	"github.com/docker-ralph/docker-ralph/wire/runflags"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -27,24 +26,26 @@ const maxPrompt = 16 << 20
 
 // run implements "ralph run": the agent's interactive interface, or one prompt.
 func (o Options) run(ctx context.Context, args []string) int {
-	flags, err := runflags.Parse(args)
+	command := runflags.Of(string(agent.Run))
+	given, err := command.Parse(args)
 	switch {
 	case err != nil:
 		o.fail(err)
 		return exitFailure
-	case flags.Help:
-		_, _ = fmt.Fprint(o.Stdout, help.Text("run"))
+	case given[runflags.Help] != "":
+		_, _ = fmt.Fprint(o.Stdout, command.Help())
 		return exitOK
 	}
-	j, err := newJob(ctx, agent.Run, loopFlags{model: flags.Model, danger: flags.Danger})
+	j, err := newJob(ctx, agent.Run, loopFlags{model: given[runflags.Model], danger: given[runflags.Danger] != ""})
 	if err != nil {
 		o.fail(err)
 		return exitFailure
 	}
-	if !flags.Once && o.atTerminal() {
+	prompt := given[runflags.Prompt]
+	if prompt == "" && o.atTerminal() {
 		return o.withSession(ctx, func(s *agentEnv) (int, error) { return o.runInterface(ctx, j, s) })
 	}
-	if j.session.Ask, err = o.prompt(flags.Prompt); err == nil {
+	if j.session.Ask, err = o.prompt(prompt); err == nil {
 		err = j.adapter.Check(j.session)
 	}
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/moby/term"
 
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
-	"github.com/docker-ralph/docker-ralph/wire/help"
 )
 
 // Exit codes of a shell for programs that cannot be started.
@@ -29,7 +29,7 @@ const (
 func (o Options) shell(ctx context.Context, args []string) int {
 	switch {
 	case len(args) > 0 && (args[0] == "--help" || args[0] == "-h"):
-		_, _ = fmt.Fprint(o.Stdout, help.Text("shell"))
+		_, _ = fmt.Fprint(o.Stdout, runflags.Of("shell").Help())
 		return exitOK
 	case len(args) > 0 && args[0] == "--":
 		args = args[1:]

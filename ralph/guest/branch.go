@@ -136,7 +136,7 @@ func (b *Branch) switchBack(ctx context.Context, ref string) (notes []string, er
 	if b.checkout(ctx) == nil {
 		return []string{note}, nil
 	}
-	stashed, err := b.stashConflicts(ctx)
+	stashed, err := b.stashConflicts(ctx, b.ref)
 	if err == nil {
 		err = b.checkout(ctx)
 	}
@@ -174,14 +174,13 @@ func (b *Branch) save(ctx context.Context, commit string) (name string, err erro
 	return name, err
 }
 
-// stashConflicts stashes only the uncommitted changes that conflict with the branch:
-// others may be the user's.
-func (b *Branch) stashConflicts(ctx context.Context) (stashed bool, err error) {
+// stashConflicts stashes only the uncommitted changes that conflict with a commit: others may be the user's.
+func (b *Branch) stashConflicts(ctx context.Context, commit string) (stashed bool, err error) {
 	// Unmerged entries cannot be stashed. The files are not changed.
 	if _, err := b.git(ctx, "", "reset", "-q"); err != nil {
 		return false, err
 	}
-	differs, err := b.git(ctx, "", "diff", "--name-only", "--no-renames", "-z", "HEAD", b.ref, "--")
+	differs, err := b.git(ctx, "", "diff", "--name-only", "--no-renames", "-z", "HEAD", commit, "--")
 	if err != nil {
 		return false, err
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire"
 
@@ -43,12 +42,10 @@ func (d dispatch) run(ctx context.Context, s streams, file envFile) error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	r := record{ID: d.id, Command: d.command, Since: now.UTC()}
-	if err := r.write(home); err != nil {
-		return err
+	// An exit code without it may be that of the program that runs commands in the microVM.
+	if _, err := unix.IoctlGetWinsize(unix.Stderr, unix.TIOCGWINSZ); err != nil {
+		_, _ = fmt.Fprintln(s.stderr, wire.DispatchMark(d.id))
 	}
-	pruneRecords(home, now)
 	if err := d.setTerminalSize(); err != nil {
 		_, _ = fmt.Fprintln(s.stderr, "Warning:", err)
 	}
@@ -62,7 +59,16 @@ func (d dispatch) run(ctx context.Context, s streams, file envFile) error {
 	}
 	completeEnv(env)
 	env["PATH"] = searchPath(programDir(home), home, env["PATH"])
+	if d.command[0] == wire.Program {
+		d.command = append(d.command, wire.DispatchMark(d.id))
+	}
 	return execute(d.command, env)
+}
+
+// validID reports whether id has letters and digits only, as that of a dispatch.
+func validID(id string) bool {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return id != "" && len(id) <= 64 && strings.Trim(id, letters) == ""
 }
 
 // runExec executes another program: ARG... Like every command of ralph it first

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -10,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -61,25 +61,8 @@ func TestDispatchBecomesTheCommand(t *testing.T) {
 	cmd.Stdin = strings.NewReader("in")
 	stdout, stderr, code := result(t, cmd)
 	assert.Equal(t, stdout, "<zero><><two words\n><$HOME *><=>in")
-	assert.Equal(t, stderr, "to-stderr\n")
+	assert.Equal(t, stderr, "RALPH_DISPATCH=a1B2\nto-stderr\n")
 	assert.Equal(t, code, 7)
-
-	content, err := os.ReadFile(filepath.Join(home, ".ralph", "dispatches", "a1B2"))
-	assert.NilError(t, err)
-	assert.Equal(t, bytes.Count(content, []byte("\n")), 1)
-	var n struct {
-		ID, Since string
-		Command   []string
-	}
-	assert.NilError(t, json.Unmarshal(content, &n))
-	assert.Equal(t, n.ID, "a1B2")
-	assert.DeepEqual(t, n.Command[3:], []string{"zero", "", "two words\n", "$HOME *", "="})
-	since, err := time.Parse(time.RFC3339, n.Since)
-	assert.NilError(t, err)
-	assert.Assert(t, time.Since(since) < time.Minute)
-	info, err := os.Stat(filepath.Join(home, ".ralph", "dispatches"))
-	assert.NilError(t, err)
-	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o700))
 }
 
 func TestDispatchUsage(t *testing.T) {
@@ -132,14 +115,12 @@ func TestDispatchReportsUnexecutableCommands(t *testing.T) {
 		{dir.Join("noshebang"), "noshebang: cannot execute in the sandbox: exec format error\n", 126},
 	} {
 		t.Run(tc.program, func(t *testing.T) {
-			home, id := t.TempDir(), rand.Text()
-			cmd := dispatched(t, home, "_dispatch", id, "-", "="+tc.program)
+			cmd := dispatched(t, t.TempDir(), "_dispatch", "x", "-", "="+tc.program)
 			cmd.Env = append(cmd.Env, "PATH="+dir.Path()+"::/bin")
 			stdout, stderr, code := result(t, cmd)
 			assert.Equal(t, stdout, "")
-			assert.Assert(t, strings.HasPrefix(stderr, "Error: ") && strings.HasSuffix(stderr, tc.stderr), stderr)
+			assert.Assert(t, strings.HasPrefix(stderr, wire.DispatchMark("x")+"\nError: ") && strings.HasSuffix(stderr, tc.stderr), stderr)
 			assert.Equal(t, code, tc.code)
-			assert.Equal(t, state(t, home, id), wire.StateEnded)
 		})
 	}
 	cmd := dispatched(t, t.TempDir(), "_dispatch", "x", "-", "=plain")
@@ -227,14 +208,6 @@ cd /
 	}
 }
 
-func TestDispatchWithoutHome(t *testing.T) {
-	cmd := hidden(t, "_dispatched", "x")
-	cmd.Env = append(cmd.Env, "HOME=")
-	stdout, stderr, code := result(t, cmd)
-	assert.Equal(t, code, 0, stderr)
-	assert.Equal(t, stdout, "{\"state\":\"unknown\"}\n")
-}
-
 func TestDispatchTerminalSize(t *testing.T) {
 	for _, tc := range []struct {
 		name, size, want string
@@ -257,20 +230,18 @@ func TestDispatchTerminalSize(t *testing.T) {
 	}
 }
 
-func state(t *testing.T, home, id string) string {
+func runs(t *testing.T, id string) bool {
 	t.Helper()
-	stdout, stderr, code := result(t, dispatched(t, home, "_dispatched", id))
-	assert.Equal(t, code, 0, stderr)
-	var answer struct{ State string }
-	assert.NilError(t, json.Unmarshal([]byte(stdout), &answer))
-	return answer.State
+	running, err := runningDispatches(procDir)
+	assert.NilError(t, err)
+	return slices.ContainsFunc(running, func(d runningDispatch) bool { return d.ID == id })
 }
 
-func waitForState(t *testing.T, home, id, want string) {
+func waitFor(t *testing.T, id string, running bool) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if is := state(t, home, id); is != want {
-			return poll.Continue("%s is %s", id, is)
+		if runs(t, id) != running {
+			return poll.Continue("running: %v", !running)
 		}
 		return poll.Success()
 	})
@@ -279,14 +250,12 @@ func waitForState(t *testing.T, home, id, want string) {
 func TestDispatchLifecycle(t *testing.T) {
 	home := t.TempDir()
 	id := rand.Text() // other dispatches may run on this machine
-	assert.Equal(t, state(t, home, id), wire.StateUnknown)
-
 	loop := dispatched(t, home, "_dispatch", id, "-", "=sh", "=-c", "=cat >/dev/null & wait", "=a b", "=")
 	stdin, err := loop.StdinPipe()
 	assert.NilError(t, err)
 	loop.Args[5] = "=exec 3<&0; cat <&3 >/dev/null & wait" // sh gives those in the background no stdin
 	assert.NilError(t, loop.Start())
-	waitForState(t, home, id, wire.StateRunning)
+	waitFor(t, id, true)
 
 	stdout, stderr, code := result(t, dispatched(t, home, "_dispatches"))
 	assert.Equal(t, code, 0, stderr)
@@ -304,7 +273,7 @@ func TestDispatchLifecycle(t *testing.T) {
 	assert.Assert(t, time.Since(since) < time.Minute && time.Since(since) > -5*time.Second, found.Since)
 
 	// The top one goes; what it left behind is still its dispatch.
-	pid, err := findDispatch(procDir, id, nil)
+	pid, err := findDispatch(procDir, id)
 	assert.NilError(t, err)
 	assert.Equal(t, pid, loop.Process.Pid, "the dispatch is the process that was started")
 	out, err := dispatched(t, home, "_signal", "KILL", id).CombinedOutput()
@@ -312,54 +281,14 @@ func TestDispatchLifecycle(t *testing.T) {
 	assert.ErrorContains(t, loop.Wait(), "killed")
 	// Wait has closed the pipe, so that the rest ends too.
 	_ = stdin.Close()
-	waitForState(t, home, id, wire.StateEnded)
+	waitFor(t, id, false)
 	_, stderr, code = result(t, dispatched(t, home, "_signal", "TERM", id))
 	assert.Equal(t, stderr, "Error: no process of dispatch "+id+"\n")
 	assert.Equal(t, code, 1)
 }
 
-// TestHold uses fake processes: others may run on this machine.
-func TestHold(t *testing.T) {
-	const poll = 2 * time.Millisecond
-	home := t.TempDir()
-	proc := fakeProc(t, fakeProcess{1, "systemd", "S", 1, "", ""})
-	begin := time.Now()
-	assert.NilError(t, hold(t.Context(), proc, home, "never", poll))
-	assert.Assert(t, time.Since(begin) >= startTimeout*poll)
-
-	done := make(chan error, 1)
-	go func() { done <- hold(t.Context(), proc, home, "mine", poll) }()
-	appears := func(pid, dispatch string) {
-		from := fakeProc(t, fakeProcess{7, "ralph", "S", 42, dispatch, ""})
-		assert.NilError(t, os.Rename(filepath.Join(from, "7"), filepath.Join(proc, pid)))
-	}
-	for _, step := range []func(){
-		func() { appears("7", "mine") },
-		func() { appears("8", "another") },
-		func() { assert.NilError(t, os.RemoveAll(filepath.Join(proc, "7"))) },
-	} {
-		step()
-		// More polls than it would wait for a start.
-		select {
-		case err := <-done:
-			t.Fatalf("a dispatch runs, and it has ended: %v", err)
-		case <-time.After(50 * poll):
-		}
-	}
-	assert.NilError(t, os.RemoveAll(filepath.Join(proc, "8")))
-	assert.NilError(t, <-done)
-
-	// One that has begun and ended is not waited for.
-	assert.NilError(t, record{ID: "ended"}.write(home))
-	assert.NilError(t, hold(t.Context(), proc, home, "ended", time.Hour))
-	appears("9", "ended")
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.ErrorIs(t, hold(ctx, proc, home, "ended", time.Hour), context.Canceled)
-}
-
 func TestQueriesRejectInvalidArguments(t *testing.T) {
-	for name, args := range map[string][]string{"_dispatched": {"../x"}, "_hold": {""}, "_dispatches": {"x"}, "_busy": {"x"}} {
+	for name, args := range map[string][]string{"_dispatches": {"x"}, "_busy": {"x"}} {
 		_, stderr, code := result(t, dispatched(t, t.TempDir(), name, args...))
 		assert.Equal(t, code, 1)
 		assert.Equal(t, stderr, "Error: "+errUsage.Error()+"\n")

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/wire/leftoverref"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
-// heads returns the commits of the repository's branches, by ref, but for changes that were set aside: the loop
+// heads returns the commits of the repository's branches, by ref, but for attempts: the loop
 // has committed these.
 func (b *Branch) heads(ctx context.Context) (map[string]string, error) {
 	out, err := b.git(ctx, "", "for-each-ref", "--format=%(refname) %(objectname)", refPrefix)
@@ -19,7 +19,7 @@ func (b *Branch) heads(ctx context.Context) (map[string]string, error) {
 	}
 	heads := map[string]string{}
 	for line := range strings.Lines(out) {
-		if ref, id, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(ref, leftoverref.Prefix) {
+		if ref, id, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(ref, attemptref.Prefix) {
 			heads[ref] = id
 		}
 	}

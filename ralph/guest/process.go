@@ -28,13 +28,11 @@ type process struct {
 }
 
 // dispatchProcesses lists the running processes of all dispatches, earliest first.
-// They are identified by [dispatchOf] or, in a microVM, by the dispatch's record.
-func dispatchProcesses(proc string, records []record) ([]process, error) {
+func dispatchProcesses(proc string) ([]process, error) {
 	pids, err := sysinfo.Processes(proc)
 	if err != nil {
 		return nil, fmt.Errorf("listing processes: %w", err)
 	}
-	boot := bootID(proc)
 	var all []process
 	for _, pid := range pids {
 		if pid == os.Getpid() && proc == procDir {
@@ -47,11 +45,6 @@ func dispatchProcesses(proc string, records []record) ([]process, error) {
 		p := process{dispatch: dispatchOf(proc, pid), pid: pid}
 		if p.start, err = strconv.ParseUint(stat[sysinfo.StatStart], 10, 64); err != nil {
 			continue // malformed
-		}
-		for _, r := range records {
-			if r.PID == pid && r.Start == p.start && r.Boot == boot {
-				p.dispatch = r.ID
-			}
 		}
 		if p.dispatch != "" {
 			all = append(all, p)
@@ -77,8 +70,11 @@ func cmdline(proc string, pid int) []string {
 	return strings.Split(strings.TrimSuffix(string(content), "\x00"), "\x00")
 }
 
-// marked returns the dispatch of ralph by its last argument; empty without a mark.
+// marked returns the dispatch of ralph by its last argument, or that which it is about to become; empty without a mark.
 func marked(args []string) string {
+	if d, err := startingDispatch(args); err == nil {
+		return d.id
+	}
 	if len(args) < 2 || filepath.Base(args[0]) != wire.Program {
 		return ""
 	}
@@ -89,21 +85,20 @@ func marked(args []string) string {
 	return id
 }
 
+// startingDispatch returns the dispatch of "ralph _dispatch" before it has become its command.
+func startingDispatch(args []string) (dispatch, error) {
+	if len(args) < 2 || filepath.Base(args[0]) != wire.Program || args[1] != "_dispatch" {
+		return dispatch{}, errUsage
+	}
+	return parseDispatch(args[2:])
+}
+
 // Arguments returns the arguments of this program without the mark of its dispatch.
 func Arguments(args []string) []string {
-	if id := marked(args); id != "" && id == os.Getenv(wire.DispatchEnv) && os.Getenv(wire.InitEnv) != "" {
+	if id := marked(args); id != "" && id == os.Getenv(wire.DispatchEnv) {
 		return args[:len(args)-1]
 	}
 	return args
-}
-
-// bootID identifies the current boot.
-func bootID(proc string) string {
-	id, err := os.ReadFile(filepath.Join(proc, "sys", "kernel", "random", "boot_id"))
-	if err != nil {
-		return ""
-	}
-	return string(bytes.TrimSpace(id))
 }
 
 func bootTime(proc string) (time.Time, error) {

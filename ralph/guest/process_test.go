@@ -32,7 +32,6 @@ func fakeProc(t *testing.T, all ...fakeProcess) string {
 	ops := []fs.PathOp{
 		fs.WithDir("self"),
 		fs.WithFile("stat", "cpu 1 2 3\nbtime 1700000000\nprocesses 5\n"),
-		fs.WithDir("sys", fs.WithDir("kernel", fs.WithDir("random", fs.WithFile("boot_id", "this-boot\n")))),
 		fs.WithDir("6"), // ended meanwhile
 	}
 	for _, p := range all {
@@ -55,69 +54,61 @@ func TestFindDispatch(t *testing.T) {
 		fakeProcess{9, "ralph", "S", 800, "x1", ""}, // as early, but a greater number
 		fakeProcess{11, "ralph", "S", 10, "x11", ""},
 		fakeProcess{12, "sh", "S", 20, "", ""},
-		fakeProcess{13, "ralph", "D", 850, "", ""}, // before it is its command
+		fakeProcess{13, "ralph", "D", 850, "", "/x/ralph\x00_dispatch\x00begun\x00-\x00=sh\x00"},
 		fakeProcess{14, "gone", "X", 850, "dead", ""},
 		fakeProcess{15, "ralph", "S", 900, "", "/opt/ralph/x/ralph\x00build\x00" + wire.DispatchMark("LOOP") + "\x00"},
 		fakeProcess{16, "claude", "S", 901, "LOOP", "claude\x00"},
 		fakeProcess{17, "echo", "S", 30, "", "echo\x00" + wire.DispatchMark("LOOP") + "\x00"}, // no ralph
 	)
-	records := []record{
-		{ID: "begun", PID: 13, Start: 850, Boot: "this-boot"},
-		{ID: "reused", PID: 12, Start: 19, Boot: "this-boot"},
-		{ID: "restarted", PID: 12, Start: 20, Boot: "last-boot"},
-	}
 	for id, want := range map[string]int{"x1": 8, "x11": 11, "begun": 13, "LOOP": 15} {
-		pid, err := findDispatch(proc, id, records)
+		pid, err := findDispatch(proc, id)
 		assert.NilError(t, err)
 		assert.Equal(t, pid, want, id)
 	}
-	for _, id := range []string{"x", "reused", "restarted", "other", "dead"} {
-		_, err := findDispatch(proc, id, records)
+	for _, id := range []string{"x", "other", "dead"} {
+		_, err := findDispatch(proc, id)
 		assert.Error(t, err, "no process of dispatch "+id)
 	}
-	_, err := findDispatch(filepath.Join(proc, "missing"), "x1", nil)
+	_, err := findDispatch(filepath.Join(proc, "missing"), "x1")
 	assert.ErrorContains(t, err, "listing processes")
 }
 
 func TestRunningDispatches(t *testing.T) {
 	proc := fakeProc(t,
 		fakeProcess{9, "sh", "S", 360000, "later", "sh\x00-c\x00\x00a b\x00"},
-		fakeProcess{3, "ralph", "S", 150, "earlier", "/opt/ralph/x/ralph\x00build\x00"},
+		fakeProcess{3, "ralph", "S", 150, "", "/opt/ralph/x/ralph\x00_dispatch\x00earlier\x0024x80\x00=ralph\x00=build\x00=\x00"},
 		fakeProcess{8, "claude", "S", 200, "earlier", "claude\x00"},
 		fakeProcess{2, "node", "S", 250, "silent", ""},
 		fakeProcess{4, "ralph", "S", 300, "", "ralph\x00build\x00--max\x003\x00" + wire.DispatchMark("LOOP") + "\x00"},
 	)
-	records := []record{{ID: "earlier", Command: []string{"ralph", "build"}}, {ID: "ended", Command: []string{"x"}}}
-	got, err := runningDispatches(proc, records)
+	got, err := runningDispatches(proc)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, got, []runningDispatch{
-		{"earlier", []string{"ralph", "build"}, "2023-11-14T22:13:21Z"},
+		{"earlier", []string{"ralph", "build", ""}, "2023-11-14T22:13:21Z"},
 		{"silent", []string{}, "2023-11-14T22:13:22Z"},
 		{"LOOP", []string{"ralph", "build", "--max", "3"}, "2023-11-14T22:13:23Z"},
 		{"later", []string{"sh", "-c", "", "a b"}, "2023-11-14T23:13:20Z"},
 	})
 
 	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("btime x\n"), 0o600))
-	_, err = runningDispatches(proc, records)
+	_, err = runningDispatches(proc)
 	assert.ErrorContains(t, err, "reading the boot time")
 	assert.NilError(t, os.WriteFile(filepath.Join(proc, "stat"), []byte("cpu\n"), 0o600))
-	_, err = runningDispatches(proc, records)
+	_, err = runningDispatches(proc)
 	assert.ErrorContains(t, err, "no btime")
 }
 
 func TestArgumentsWithoutMark(t *testing.T) {
 	args := []string{"/opt/ralph/x/ralph", "task", "create", wire.DispatchMark("ABC")}
 	for name, tc := range map[string]struct {
-		init, dispatch string
-		want           int
+		dispatch string
+		want     int
 	}{
-		"from the engine":      {"1", "ABC", 3},
-		"from an agent":        {"", "ABC", 4},
-		"another dispatch":     {"1", "XYZ", 4},
-		"outside of a sandbox": {"", "", 4},
+		"from the host":        {"ABC", 3},
+		"another dispatch":     {"XYZ", 4},
+		"outside of a sandbox": {"", 4},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(wire.InitEnv, tc.init)
 			t.Setenv(wire.DispatchEnv, tc.dispatch)
 			assert.DeepEqual(t, Arguments(args), args[:tc.want])
 		})

@@ -24,7 +24,7 @@ func runSignal(args []string) error {
 	if sig == 0 {
 		return fmt.Errorf("unknown signal %q", args[0])
 	}
-	pid, err := findDispatch(procDir, args[1], knownRecords())
+	pid, err := findDispatch(procDir, args[1])
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func runFinish(args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return errUsage
 	}
-	pid, err := findDispatch(procDir, args[0], knownRecords())
+	pid, err := findDispatch(procDir, args[0])
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func catches(status []byte, sig unix.Signal) bool {
 	return false
 }
 
-func findDispatch(proc, id string, records []record) (int, error) {
-	all, err := dispatchProcesses(proc, records)
+func findDispatch(proc, id string) (int, error) {
+	all, err := dispatchProcesses(proc)
 	if err != nil {
 		return 0, err
 	}

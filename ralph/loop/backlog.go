@@ -19,6 +19,7 @@ func counts(s session.Status) runlog.Counts {
 const (
 	statusOpen     = "open"
 	statusActive   = "active"
+	statusFinished = "finished" // an agent says so
 	statusDone     = "done"
 	statusDeleted  = "deleted"
 	statusBlocked  = "blocked"
@@ -116,15 +117,18 @@ func final(states ...string) bool {
 	return false
 }
 
-// finished lists the tasks that became done, claimed or not, except those of agents of
+// finished lists the tasks that became finished or done, claimed or not, except those of agents of
 // other loops: every task that counts as done must have been checked.
 func (before snapshot) finished(after snapshot, agentID string) []string {
 	var slugs []string
 	for slug, a := range after.tasks {
-		if a.Status == statusDone && (a.Assignee == agentID || !a.Foreign) && before.tasks[slug].Status != statusDone {
+		b := before.tasks[slug].Status
+		ours := a.Assignee == agentID || !a.Foreign && b != statusFinished
+		if (a.Status == statusFinished || a.Status == statusDone) && ours && b != statusDone {
 			slugs = append(slugs, slug)
 		}
 	}
+	slices.Sort(slugs)
 	return slugs
 }
 

@@ -87,7 +87,7 @@ func (t *Totals) add(it runlog.Iteration) {
 // failedOutcome reports whether an outcome is the failure of a run or a check. The tasks of
 // other runs that are open again have been released.
 func failedOutcome(outcome string) bool {
-	return slices.Contains([]string{outcomeFailed, outcomeUnchecked, outcomeTimedOut, outcomeIdle}, outcome)
+	return slices.Contains([]string{outcomeFailed, outcomeUnchecked, outcomeRefused, outcomeTimedOut, outcomeIdle}, outcome)
 }
 
 // stallBound returns the maximum number of runs without progress. It does not apply to

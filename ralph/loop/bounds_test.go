@@ -3,12 +3,9 @@ package loop
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,98 +20,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
-
-// fileBacklog is a backlog whose tasks the test's agent does by running "done": each
-// file in a folder is one finished task.
-type fileBacklog struct {
-	emptyBacklog
-	mu       sync.Mutex
-	dir      string
-	tasks    map[string]session.Task
-	held     []string // by the agent, after each run
-	notes    []string
-	forgiven []string
-}
-
-func newFileBacklog(t *testing.T, slugs ...string) *fileBacklog {
-	s := &fileBacklog{dir: t.TempDir(), tasks: map[string]session.Task{}}
-	for _, slug := range slugs {
-		s.tasks[slug] = session.Task{Status: statusOpen}
-	}
-	return s
-}
-
-// sync reads the agent's changes.
-func (s *fileBacklog) sync() {
-	for slug, task := range s.tasks {
-		file := filepath.Join(s.dir, slug)
-		if _, err := os.Stat(file); err == nil && os.Remove(file) == nil {
-			task.Status, task.Assignee = statusDone, "3c9e"
-			s.tasks[slug] = task
-		}
-	}
-}
-
-func (s *fileBacklog) Status(context.Context) (session.Status, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sync()
-	var status session.Status
-	for _, task := range s.tasks {
-		switch task.Status {
-		case statusOpen:
-			status.Open++
-		case statusActive:
-			status.Active++
-		case statusDone:
-			status.Done++
-		case statusQuestion:
-			status.Question++
-		}
-	}
-	return status, nil
-}
-
-func (s *fileBacklog) Tasks(context.Context) (map[string]session.Task, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sync()
-	return maps.Clone(s.tasks), nil
-}
-
-func (s *fileBacklog) Held(context.Context, string) ([]string, error) { return s.held, nil }
-
-func (s *fileBacklog) Release(_ context.Context, _, slug, reason string) error {
-	s.note("release %s: %s", slug, reason)
-	return nil
-}
-
-func (s *fileBacklog) Forgive(_ context.Context, slug string) error {
-	s.forgiven = append(s.forgiven, slug)
-	return nil
-}
-
-func (s *fileBacklog) Reopen(_ context.Context, slug, reason string) error {
-	s.note("reopen %s: %s", slug, reason)
-	task := s.tasks[slug]
-	task.Status, task.Retries = statusOpen, task.Retries+1
-	s.tasks[slug] = task
-	return nil
-}
-
-func (s *fileBacklog) Park(_ context.Context, slug, question string, _ ...string) error {
-	s.note("park %s: %s", slug, question)
-	task := s.tasks[slug]
-	task.Status, task.Question = statusQuestion, &session.Question{Text: question}
-	s.tasks[slug] = task
-	return nil
-}
-
-func (s *fileBacklog) note(format string, args ...any) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.notes = append(s.notes, fmt.Sprintf(format, args...))
-}
 
 func newFileLoop(t *testing.T, program string, s *fileBacklog) *testLoop {
 	t.Helper()
@@ -307,7 +212,7 @@ type unreadableBacklog struct{ *fileBacklog }
 
 func (b unreadableBacklog) Tasks(ctx context.Context) (map[string]session.Task, error) {
 	all, err := b.fileBacklog.Tasks(ctx)
-	if all["a"].Status == statusDone {
+	if all["a"].Status == statusFinished {
 		return nil, errors.New("it is malformed")
 	}
 	return all, err
@@ -317,7 +222,7 @@ func TestChecksFailWithoutReadableBacklog(t *testing.T) {
 	for _, tc := range []struct {
 		checks []string
 		err    string
-	}{{[]string{"true"}, "running the checks: the finished tasks are unknown"}, {nil, ""}} {
+	}{{[]string{"true"}, "ending the run: the finished tasks are unknown"}, {nil, ""}} {
 		s := newFileBacklog(t, "a")
 		tr := newFileLoop(t, `touch $BACKLOG/a`, s)
 		tr.Checks, tr.MaxIterations, tr.Backlog = tc.checks, 1, unreadableBacklog{s}

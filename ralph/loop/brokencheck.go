@@ -100,7 +100,7 @@ func (l *loop) park(ctx context.Context, it *iteration, fault string) error {
 	if it.class == classNone {
 		it.class = classCheck
 	}
-	l.warnf("%s: not counted against %s", fault, strings.Join(it.finished, ", "))
+	l.warnf("%s: not counted against %s", fault, cmp.Or(strings.Join(it.finished, ", "), "the run"))
 	for _, slug := range it.finished {
 		question := fmt.Sprintf("The task is finished, but %s. Is the check right?", fault)
 		if err := l.Backlog.Park(ctx, slug, question, "fixed, check again", "the task must fix it"); err != nil {

@@ -19,8 +19,9 @@ import (
 // checkTail bounds the recorded output of a failed check, in bytes.
 const checkTail = 4 << 10
 
-// check runs the checks if the agent has finished tasks, and reopens them if one fails.
+// check runs the checks if the agent has finished tasks, or committed without one, and rejects the run if one fails.
 func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
+	it.head = l.Head(ctx)
 	if l.Backlog == nil || l.AgentID == "" {
 		return noStop, nil
 	}
@@ -30,7 +31,15 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	}
 	it.finished = it.before.finished(after, l.AgentID)
 	it.failedByAgent = it.before.failedByAgent(after, it.released)
-	if len(it.finished) == 0 || len(l.Checks) == 0 {
+	it.asked = it.before.asked(after)
+	switch {
+	case !l.acceptable(it):
+		return noStop, nil
+	case it.noGit != nil && l.Reset != nil:
+		it.blameless = l.fullDisk() != nil
+		it.incomplete = !it.blameless // the agent has broken it
+		return noStop, l.reject(ctx, it, it.noGit.Error(), "git has failed")
+	case len(l.Checks) == 0:
 		return noStop, nil
 	}
 	reason, fault, stop, err := "the loop was interrupted before the checks ran", "", noStop, error(nil)
@@ -42,30 +51,24 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	}
 	switch {
 	case reason == "":
-		l.note, l.accepted, l.broken = "", after.head, brokenChecks{}
+		l.broken = brokenChecks{}
 		return stop, nil
 	case fault != "":
 		return noStop, l.park(ctx, it, fault)
 	}
-	it.reopened, it.finished = it.finished, nil
 	it.cutShort = it.forced || stop == Interrupted
-	l.note = fmt.Sprintf("The task %s was finished before and is open again, because a check failed. Fix that first.\n\n%s\n",
-		strings.Join(it.reopened, ", "), reason)
-	for _, slug := range it.reopened {
-		if err := l.Backlog.Reopen(ctx, slug, reason); err != nil {
-			return Failed, fmt.Errorf("reopening task %s after a failed check: %w", slug, err)
-		}
-		l.printf("reopened %s\n", termsafe.Strip(slug))
+	if failed := l.reject(ctx, it, reason, "a check failed"); failed != nil {
+		return Failed, failed
 	}
 	return stop, err
 }
 
-// unchecked fails a loop with checks: finished tasks would count as done unchecked.
+// unchecked fails a loop whose finished tasks would count as done unchecked, or never.
 func (l *loop) unchecked() (Stop, error) {
-	if len(l.Checks) == 0 {
+	if len(l.Checks) == 0 && l.Reset == nil {
 		return noStop, nil
 	}
-	return Failed, errors.New("running the checks: the finished tasks are unknown, because the backlog cannot be read")
+	return Failed, errors.New("ending the run: the finished tasks are unknown, because the backlog cannot be read")
 }
 
 // runChecks runs the checks up to the first failure. The reason is empty if all passed, and

@@ -86,7 +86,7 @@ func blockedHosts(targets []denylog.Refusal) string {
 
 // nextNote returns the note for the next run.
 func (l *loop) nextNote() string {
-	notes := []string{l.note, l.leftOut, l.leftovers(), l.answers(), ""}
+	notes := []string{l.note, l.leftOut, l.attemptsNote(), l.answers(), ""}
 	if len(l.denied.Refused) > 0 {
 		notes[4] = strings.ReplaceAll(l.RefusedText, agent.RefusedMark, deniedList(l.denied))
 	}

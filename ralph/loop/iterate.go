@@ -12,7 +12,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/agent/stream"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/event"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -41,6 +43,7 @@ const (
 	outcomeDone        = "done"
 	outcomeReleased    = "released"
 	outcomeUnchecked   = "checks failed"
+	outcomeRefused     = "refused" // by the host
 	outcomeNothing     = "no task"
 	outcomeEnded       = "ended" // nothing more is known
 	outcomeFailed      = OutcomeFailed
@@ -66,13 +69,20 @@ type iteration struct {
 	failedByAgent []string // tasks that it failed itself
 	finished      []string // tasks that count as done
 	asked         []string // tasks that wait for an answer
-	reopened      []string // finished tasks whose checks failed
+	reopened      []string // finished tasks of a run that was rejected
+	rejected      string   // why it was, after its end
+	blameless     bool     // nothing in the run is to blame for that
+	verdict       session.Verdict
+	noGit         error  // git does not work in the worktree
+	head          string // at its end
+	id            attemptref.ID
+	attempt       string // ref of what it has left
 	checks        []runlog.Check
 	refused       []denylog.Refusal
 	checkRefused  []denylog.Refusal // during its last check, also in refused
-	aside         leftover.Saved    // what it did not commit
+	aside         attempt.Saved     // what it did not commit
 	leftOut       amend.LeftOut     // what its commits do not have
-	incomplete    bool              // a task is open again for that
+	incomplete    bool              // a task is open again for that, or because it has broken git
 	offBranch     []string          // its commits that the branch lacks
 	nested        []string          // uncommitted paths before it
 	cutShort      bool              // an interrupt kept the checks from ending
@@ -86,6 +96,9 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	}
 	it := &iteration{n: n, before: before, started: time.Now()}
 	err := l.beginRun(ctx)
+	if head := l.Head(ctx); head != before.head && before.head == l.accepted { // the host has brought the user's commits
+		before.head, it.before.head, l.accepted = head, head, head
+	}
 	if err == nil {
 		l.logRun(n, before.head)
 		err = l.flush(ctx) // a run counts that is lost with the sandbox
@@ -95,14 +108,14 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		return before, stop, err
 	}
 	uncommitted, removeLeftOut, offBranch := l.uncommitted(ctx), l.recordCommits(ctx), l.recordBranches(ctx)
-	if l.Leftovers != nil {
-		l.left = l.Leftovers(ctx)
+	if l.Attempts != nil {
+		l.attempts = l.Attempts.List(ctx)
 	}
 	cleanTemp := l.recordTemp()
 	defer cleanTemp() // of the checks
 	it.outcome, err = l.run(ctx, n)
 	l.freshLine()
-	noGit := l.restoreBranch(ctx)
+	it.noGit = l.restoreBranch(ctx)
 	err = errors.Join(err, l.checkOvertaken(ctx, it))
 	l.classify(ctx, it)
 	l.collectDenied(ctx, it)
@@ -112,14 +125,18 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	l.setAside(ctx, it, uncommitted)
 	cleanTemp()
 	stop, failed := l.check(ctx, n, it)
+	if stop == noStop && failed == nil {
+		stop, failed = l.endRun(ctx, it)
+	}
+	l.findOffBranch(ctx, it, offBranch)
+	l.settle(ctx, it)
 	l.forgive(ctx, it)
 	failed = errors.Join(failed, l.askAboutBlocked(ctx, it))
 	defaulted := l.applyDefaults(ctx)
 	it.after = l.observeAfter(ctx, before)
 	it.asked = before.asked(it.after)
-	l.findOffBranch(ctx, it, offBranch)
 	l.warnUncommitted(ctx, it, uncommitted)
-	l.record(ctx, n, it)
+	l.record(ctx, it)
 	l.logTasks(before, it.after)
 	l.saveNow(true)
 	l.reportQuestions(it)
@@ -132,10 +149,10 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	}
 	if err != nil {
 		stop, err = l.withoutHost(err)
-		return it.after, stop, errors.Join(noGit, err)
+		return it.after, stop, errors.Join(it.noGit, err)
 	}
-	if noGit != nil && it.end != endInterrupted {
-		return it.after, NoGit, noGit
+	if it.noGit != nil && it.end != endInterrupted {
+		return it.after, NoGit, it.noGit
 	}
 	if stop != noStop {
 		return it.after, stop, nil
@@ -241,17 +258,22 @@ func reasonOf(m stream.Message) string {
 	return strings.TrimSuffix(reason+": "+cut(m.Text), ": ")
 }
 
-// record logs the run and prints its line.
-func (l *loop) record(ctx context.Context, n int, it *iteration) {
+// entry returns what the log has about a run.
+func (l *loop) entry(it *iteration) runlog.Iteration {
 	used := it.known()
-	entry := runlog.Iteration{
-		N: n, Tasks: it.tasks(), Done: it.finished, Asked: it.asked, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
+	return runlog.Iteration{
+		N: it.n, Tasks: it.tasks(), Done: it.finished, Asked: it.asked, Outcome: it.name(l.Session.Mode == agent.Plan), Started: it.started.UTC(),
 		Seconds: time.Since(it.started).Seconds(), ExitCode: it.code,
 		Tokens: used.Tokens, CostUSD: used.CostUSD, CostEstimated: it.estimated(), Refused: it.refused,
 		Model: cmp.Or(it.model, it.mainModel(), l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
 		Denied: it.denied.Calls, HookErrors: len(it.hooks), Planned: l.planned(it),
-		OffBranch: it.offBranch,
+		OffBranch: it.offBranch, Attempt: it.attempt,
 	}
+}
+
+// record logs the run and prints its line.
+func (l *loop) record(ctx context.Context, it *iteration) {
+	entry := l.entry(it)
 	switch {
 	case len(it.lost) > 0:
 		entry.Reason = it.overtaken()
@@ -261,7 +283,9 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 		entry.Reason = cut(it.message.Text)
 	case it.failed() && it.class != classUser:
 		entry.Reason = it.describe()
-	case entry.Outcome == outcomeReleased, entry.Outcome == outcomeUnchecked, it.incomplete:
+	case it.rejected != "" && len(it.reopened) == 0:
+		entry.Reason = termsafe.Line(brief(it.rejected))
+	case slices.Contains([]string{outcomeReleased, outcomeUnchecked, outcomeRefused}, entry.Outcome), it.incomplete:
 		entry.Reason = it.taskReason()
 	}
 	if it.after.head != it.before.head && len(it.lost) == 0 {
@@ -274,7 +298,7 @@ func (l *loop) record(ctx context.Context, n int, it *iteration) {
 	}
 	l.totals.add(entry)
 	l.addUnreported(it.outcome)
-	l.events.now.Run = runlog.Usage(used)
+	l.events.now.Run = runlog.Usage(it.known())
 	l.events.now.Loop = l.usage(runlog.Usage{})
 	l.logBounds(event.Usage{})
 	l.printReceipt(entry)
@@ -311,7 +335,11 @@ func (it *iteration) name(planning bool) string {
 		return outcomeLimit
 	case it.incomplete:
 		return outcomeFailed
-	case len(it.reopened) > 0:
+	case it.verdict.Refused != "":
+		return outcomeRefused
+	case it.blameless:
+		return outcomeReleased
+	case it.rejected != "":
 		return outcomeUnchecked
 	case len(it.finished) > 0 && len(it.released)+len(it.asked) == 0:
 		return outcomeDone

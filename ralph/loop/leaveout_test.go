@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -12,7 +11,6 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
@@ -24,46 +22,10 @@ func (b resultBacklog) RenameCommit(_ context.Context, slug, from, to string) er
 	return nil
 }
 
-// gitLoop is a loop in a git repository, whose agent runs one script after the other.
-type gitLoop struct {
-	*testLoop
-	t       *testing.T
-	backlog *fileBacklog
-	notes   *[]string
-	start   string
-}
-
-func (g *gitLoop) git(args ...string) string {
-	g.t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(g.t.Context()), "git", args...)
-	cmd.Dir = g.Dir
-	out, err := cmd.CombinedOutput()
-	assert.NilError(g.t, err, "%s", out)
-	return strings.TrimSpace(string(out))
-}
-
-func newGitLoop(t *testing.T, tasks []string, scripts ...string) *gitLoop {
+func newLeaveOutLoop(t *testing.T, tasks []string, scripts ...string) *gitLoop {
 	t.Helper()
-	t.Setenv("GIT_CONFIG_GLOBAL", "/dev/null")
-	t.Setenv("GIT_CONFIG_NOSYSTEM", "1")
-	for _, who := range []string{"AUTHOR", "COMMITTER"} {
-		t.Setenv("GIT_"+who+"_NAME", "A")
-		t.Setenv("GIT_"+who+"_EMAIL", "a@example.com")
-	}
-	b := newFileBacklog(t, tasks...)
-	g := &gitLoop{testLoop: newFileLoop(t, "", b), t: t, backlog: b, notes: &[]string{}}
-	g.Backlog = resultBacklog{b}
-	program := "cd " + g.Dir + "; n=$(ls $DIR | grep -c ran); touch $DIR/ran$n; case $n in\n"
-	for i, s := range scripts {
-		program += strconv.Itoa(i) + ") " + s + ";;\n"
-	}
-	g.Agent, g.MaxIterations = noteAgent{script(program + "esac"), g.notes}, len(scripts)
-	g.git("init", "-q", "-b", "main")
-	g.git("commit", "-q", "--allow-empty", "-m", "start")
-	g.start = g.git("rev-parse", "HEAD")
-	g.Head = func(context.Context) string { return g.git("rev-parse", "HEAD") }
-	w := leftover.Worktree(g.Dir)
-	g.Uncommitted, g.SetAside, g.Leftovers = w.State, w.SetAside, w.List
+	g := newGitLoop(t, tasks, scripts...)
+	g.Backlog = resultBacklog{g.backlog}
 	g.LeaveOut = func(ctx context.Context) (func(context.Context) (amend.LeftOut, error), error) {
 		start, err := amend.Worktree(g.Dir).Begin(ctx)
 		return start.LeaveOut, err
@@ -84,7 +46,7 @@ func TestTaskWhoseCommitsLackFilesIsNotDone(t *testing.T) {
 		"raw content":       {"echo '*.bin filter=lfs' > .gitattributes; echo raw > a.bin; ", rawReason, "", "a.bin"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGitLoop(t, []string{"a", "b"}, tc.first+"echo 1 > 1.txt; "+commitAll+"touch $BACKLOG/a", "echo 2 > 2.txt; "+commitAll+"touch $BACKLOG/b")
+			g := newLeaveOutLoop(t, []string{"a", "b"}, tc.first+"echo 1 > 1.txt; "+commitAll+"touch $BACKLOG/a", "echo 2 > 2.txt; "+commitAll+"touch $BACKLOG/b")
 			g.Checks = []string{"true"}
 			report, err := Run(t.Context(), g.Options)
 			assert.ErrorContains(t, err, "worked on but not done: a")
@@ -104,7 +66,7 @@ func TestTaskWhoseCommitsLackFilesIsNotDone(t *testing.T) {
 			assert.Check(t, !strings.Contains(files, "app") && !strings.Contains(files, "a.bin"), files)
 			assert.Equal(t, second.Commit, g.git("rev-parse", "HEAD"))
 			if tc.left != "" {
-				assert.Equal(t, g.git("show", "--format=", "--name-only", g.Leftovers(t.Context())["a"][0]), tc.left)
+				assert.Equal(t, g.git("show", "--format=", "--name-only", g.Attempts.List(t.Context())["a"][0]), tc.left)
 			}
 			for _, note := range g.backlog.notes[1:] {
 				assert.Check(t, strings.HasPrefix(note, "rename b: "), note)
@@ -117,7 +79,7 @@ func TestTaskWhoseCommitsLackFilesIsNotDone(t *testing.T) {
 // other one, although each commits it.
 func TestNestedRepositoryFailsOnlyItsTask(t *testing.T) {
 	const named = `printf '{"commit":"%s"}' $(git rev-parse HEAD) > $DIR/result; touch $BACKLOG/b`
-	g := newGitLoop(t, []string{"a", "b"},
+	g := newLeaveOutLoop(t, []string{"a", "b"},
 		nestedRepository+commitAll+"touch $BACKLOG/a",
 		"echo b > b.txt; "+commitAll+named,
 		commitAll+"touch $BACKLOG/a",
@@ -154,7 +116,7 @@ func (b *reasonBacklog) Tasks(ctx context.Context) (map[string]session.Task, err
 				task.Reason = reason
 			}
 		}
-		if slug == "b" && task.Status == statusDone {
+		if slug == "b" && task.Status != statusOpen {
 			result, _ := exec.CommandContext(ctx, "cat", b.dir+"/result").Output()
 			task.Result = string(result)
 		}
@@ -165,7 +127,7 @@ func (b *reasonBacklog) Tasks(ctx context.Context) (map[string]session.Task, err
 
 // The reason of a run that ended otherwise says what its commits lack, too.
 func TestReleasedTaskLearnsWhatWasLeftOut(t *testing.T) {
-	g := newGitLoop(t, []string{"a"}, nestedRepository+commitAll+"exit 1")
+	g := newLeaveOutLoop(t, []string{"a"}, nestedRepository+commitAll+"exit 1")
 	g.backlog.held = []string{"a"}
 	_, err := Run(t.Context(), g.Options)
 	assert.ErrorContains(t, err, "exited with code 1")
@@ -175,7 +137,7 @@ func TestReleasedTaskLearnsWhatWasLeftOut(t *testing.T) {
 
 // A link that a run has removed itself is left out without a word about the task.
 func TestRepairedLinkIsNotReported(t *testing.T) {
-	g := newGitLoop(t, []string{"a"}, nestedRepository+commitAll+"git rm -q --cached app; rm -rf app/.git; "+commitAll+"touch $BACKLOG/a")
+	g := newLeaveOutLoop(t, []string{"a"}, nestedRepository+commitAll+"git rm -q --cached app; rm -rf app/.git; "+commitAll+"touch $BACKLOG/a")
 	report, err := Run(t.Context(), g.Options)
 	assert.NilError(t, err)
 	assert.Equal(t, report.Iterations[0].Outcome, outcomeDone)
@@ -184,7 +146,7 @@ func TestRepairedLinkIsNotReported(t *testing.T) {
 }
 
 func TestPlanLeavesLinksOut(t *testing.T) {
-	g := newGitLoop(t, []string{"a"}, nestedRepository+"echo 1 > 1.txt; "+commitAll, "true", "true")
+	g := newLeaveOutLoop(t, []string{"a"}, nestedRepository+"echo 1 > 1.txt; "+commitAll, "true", "true")
 	g.Session.Mode, g.AgentID = agent.Plan, ""
 	_, err := Run(t.Context(), g.Options)
 	assert.NilError(t, err)
@@ -196,7 +158,7 @@ func TestPlanLeavesLinksOut(t *testing.T) {
 
 // The host refuses a branch that was rewritten; the agent learns why.
 func TestRewrittenBranchStays(t *testing.T) {
-	g := newGitLoop(t, []string{"a"}, nestedRepository+"git add -A; git commit -q --amend -m amended; touch $BACKLOG/a")
+	g := newLeaveOutLoop(t, []string{"a"}, nestedRepository+"git add -A; git commit -q --amend -m amended; touch $BACKLOG/a")
 	_, err := Run(t.Context(), g.Options)
 	assert.ErrorContains(t, err, "worked on but not done: a")
 	assert.DeepEqual(t, g.backlog.notes, []string{"reopen a: " + nestedReason})

@@ -18,7 +18,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/ralph/agent"
 	"github.com/docker-ralph/docker-ralph/ralph/amend"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
 	"github.com/docker-ralph/docker-ralph/ralph/prices"
 	"github.com/docker-ralph/docker-ralph/ralph/screen"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
@@ -60,12 +60,16 @@ type Options struct {
 	// Committed reports whether the branch contains a commit; Uncommitted returns the
 	// uncommitted state of the worktree. Both may be nil.
 	Committed   func(ctx context.Context, commit string) bool
-	Uncommitted func(context.Context) (leftover.State, error)
-	// SetAside moves the uncommitted changes that were not there before from the worktree
-	// to a ref of a task; Leftovers lists such refs by task, newest first. Both are nil if
-	// the loop must not change the worktree.
-	SetAside  func(ctx context.Context, task string, before leftover.State) (leftover.Saved, error)
-	Leftovers func(context.Context) map[string][]string
+	Uncommitted func(context.Context) (attempt.State, error)
+	// Attempts keeps what runs have left. It is nil if the loop must not change the worktree.
+	Attempts Attempts
+	// Reset sets the branch and its files to a commit, or to none if that is empty, and reports what it did. It is nil
+	// in a git directory of the user: what a run has committed there stays.
+	Reset func(ctx context.Context, commit string) (notes []string, err error)
+	// Accepted is the last commit of the branch that the host has taken; empty if unknown. Died are the tasks of agents
+	// that have died since.
+	Accepted string
+	Died     []session.Released
 	// LeaveOut records the commits before a run; remove then removes from the new ones what
 	// cannot leave the sandbox. It is nil if the loop must not rewrite commits.
 	LeaveOut func(context.Context) (remove func(context.Context) (amend.LeftOut, error), err error)
@@ -139,12 +143,13 @@ type loop struct {
 	note        string              // for the next run
 	denied      denylog.Answer      // connections blocked during the last run
 	leftOut     string              // note about the last run's commits
-	left        map[string][]string // refs of changes that were set aside, by task
+	attempts    map[string][]string // refs by task
 	runs        int                 // without those that the model did not serve
 	failures    int                 // failed runs in a row
 	lastFailure string
 	lastEnd     end
-	accepted    string // commit without unchecked tasks
+	unassigned  unassigned
+	accepted    string // the last commit that was accepted, or that the loop has started at
 	broken      brokenChecks
 	answered    bool            // a model has answered a run
 	blocked     int             // tasks in a row that were blocked after too many failures
@@ -199,17 +204,18 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if l.Refused != nil {
 		l.Refused(ctx) // skip earlier ones
 	}
-	if err := l.restoreBranch(ctx); err != nil { // checked again after the run
-		l.warnf("%s", err)
-	}
-	if len(l.Checks) > 0 {
-		l.accepted = l.Head(ctx)
+	noGit := l.restoreBranch(ctx)
+	if noGit != nil { // checked again after the run
+		l.warnf("%s", noGit)
 	}
 	if l.OnWait != nil {
 		l.OnWait(l.showWait)
 		defer l.OnWait(func(bool) {})
 	}
-	stop, err := l.loop(ctx)
+	stop, err := NoGit, l.settleEarlier(ctx, noGit)
+	if err == nil {
+		stop, err = l.loop(ctx)
+	}
 	return Report{Stop: stop, Iterations: l.iterations, Totals: l.totals}, err
 }
 
@@ -298,6 +304,8 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+termsafe.Strip(left[0])))
 	case l.broken.inRow > 0:
 		return BrokenCheck, l.brokenCheck()
+	case l.unassigned.reason != "":
+		return Unfinished, fmt.Errorf("the commits of the last run were not accepted: %s", brief(l.unassigned.reason))
 	case stop == LimitReached:
 	case s.Question > 0:
 		return Questions, hint.Wrap(fmt.Errorf("only questions are left: %s", cut(termsafe.Strip(strings.Join(l.last.waiting(), ", ")))),

@@ -30,7 +30,7 @@ func (l *loop) countFailure(it *iteration) {
 	if it.cause != nil {
 		l.print(l.errs, "Hint: "+it.cause.remedy+"\n")
 	}
-	if it.before.achieved(it.after) {
+	if it.committed() || it.before.achieved(it.after) {
 		l.failures = 0
 		return
 	}
@@ -57,7 +57,7 @@ func (l *loop) forgive(ctx context.Context, it *iteration) {
 	if it.consequence().forgive {
 		blameless = slices.Concat(it.released, it.failedByAgent)
 	}
-	if it.cutShort {
+	if it.cutShort || it.blameless {
 		blameless = append(blameless, it.reopened...)
 	}
 	for _, slug := range blameless {
@@ -67,11 +67,17 @@ func (l *loop) forgive(ctx context.Context, it *iteration) {
 	}
 }
 
+// committed reports whether a run has made commits, even if they were not accepted: another attempt can use them. Without
+// a task, no run may ever be accepted.
+func (it *iteration) committed() bool {
+	return it.head != it.before.head && (it.rejected == "" || len(it.reopened) > 0)
+}
+
 // countStall counts runs in a row without progress, except those that found all tasks
 // claimed by others.
 func (l *loop) countStall(it *iteration) {
 	switch {
-	case it.before.progressed(it.after):
+	case it.committed(), it.before.progressed(it.after):
 		l.stalled = 0
 	case len(it.asked) > 0: // neither progress nor its lack
 	case !it.after.held():

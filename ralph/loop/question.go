@@ -17,7 +17,7 @@ const answersInPrompt = 20
 
 // isOpen reports whether an agent still has to work on the task.
 func isOpen(t session.Task) bool {
-	return t.Status != statusDone && t.Status != statusDeleted && t.Status != statusQuestion
+	return !slices.Contains([]string{statusFinished, statusDone, statusDeleted, statusQuestion}, t.Status)
 }
 
 // waiting lists the tasks that wait for an answer, sorted.

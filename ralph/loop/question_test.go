@@ -36,7 +36,7 @@ func (b questionBacklog) Tasks(ctx context.Context) (map[string]session.Task, er
 	all, err := b.fileBacklog.Tasks(ctx)
 	all = maps.Clone(all)
 	for slug, task := range all {
-		if slug != b.last && task.Status == statusDone && task.Question == nil && len(task.Answered) == 0 {
+		if slug != b.last && task.Status == statusFinished && task.Question == nil && len(task.Answered) == 0 {
 			task.Status, task.Question, task.Assignee = statusQuestion, &session.Question{Text: "Which?", Options: []string{"x", "y"}, Default: "y", DefaultAt: noon}, ""
 		}
 		b.tasks[slug], all[slug] = task, task

@@ -49,7 +49,7 @@ func line(it runlog.Iteration) string {
 	if len(it.Refused) > 0 {
 		parts = append(parts, "blocked: "+deniedLine(it.Refused))
 	}
-	if it.Outcome == outcomeReleased && it.Reason != "" {
+	if (it.Outcome == outcomeReleased || it.Outcome == outcomeRefused) && it.Reason != "" {
 		parts = append(parts, "reason: "+it.Reason)
 	}
 	return strings.Join(parts, " | ")

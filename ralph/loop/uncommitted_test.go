@@ -12,16 +12,18 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
-// aside sets the files of a loop's worktree aside, in memory.
+// aside keeps attempts in memory: those with the files of a loop's worktree.
 type aside struct {
 	dir  string
 	refs map[string][]string
+	err  error
 }
 
-func (a *aside) state(context.Context) (state leftover.State, _ error) {
+func (a *aside) state(context.Context) (state attempt.State, _ error) {
 	entries, err := os.ReadDir(a.dir)
 	for _, e := range entries {
 		state.Files = append(state.Files, e.Name())
@@ -29,8 +31,11 @@ func (a *aside) state(context.Context) (state leftover.State, _ error) {
 	return state, err
 }
 
-func (a *aside) set(ctx context.Context, task string, before leftover.State) (saved leftover.Saved, _ error) {
+func (a *aside) SetAside(ctx context.Context, id attemptref.ID, before attempt.State) (saved attempt.Saved, _ error) {
 	state, err := a.state(ctx)
+	if err = errors.Join(err, a.err); err != nil {
+		return saved, err
+	}
 	for _, file := range state.Files {
 		if slices.Contains(before.Files, file) {
 			continue
@@ -39,22 +44,33 @@ func (a *aside) set(ctx context.Context, task string, before leftover.State) (sa
 			return saved, err
 		}
 		saved.Files++
-		saved.Ref = "refs/ralph/leftover/" + task + "-" + file
 	}
-	if saved.Ref != "" {
-		a.refs[task] = append([]string{saved.Ref}, a.refs[task]...)
+	if saved.Files > 0 {
+		saved.Ref, err = a.Keep(ctx, id)
 	}
 	return saved, err
 }
 
-func (a *aside) list(context.Context) map[string][]string { return a.refs }
+func (a *aside) Keep(_ context.Context, id attemptref.ID) (string, error) {
+	ref := id.Ref(attemptref.Unfetched, a.refs[id.Task])
+	a.refs[id.Task] = append([]string{ref}, a.refs[id.Task]...)
+	return ref, nil
+}
+
+func (a *aside) Publish(_ context.Context, id attemptref.ID, ref string) (string, error) {
+	refs := a.refs[id.Task]
+	refs[slices.Index(refs, ref)] = id.Ref(attemptref.Prefix, refs)
+	return refs[0], nil
+}
+
+func (a *aside) List(context.Context) map[string][]string { return a.refs }
 
 func newAsideLoop(t *testing.T, program string, b *fileBacklog) (*testLoop, *aside, *[]string) {
 	t.Helper()
 	tr, notes := newFileLoop(t, "", b), &[]string{}
 	tr.Agent = noteAgent{script("cd " + tr.Dir + "; " + program), notes}
-	a := &aside{tr.Dir, map[string][]string{}}
-	tr.Uncommitted, tr.SetAside, tr.Leftovers = a.state, a.set, a.list
+	a := &aside{dir: tr.Dir, refs: map[string][]string{}}
+	tr.Uncommitted, tr.Attempts = a.state, a
 	assert.NilError(t, os.WriteFile(filepath.Join(tr.Dir, "mine"), nil, 0o600))
 	return tr, a, notes
 }
@@ -63,10 +79,10 @@ func newAsideLoop(t *testing.T, program string, b *fileBacklog) (*testLoop, *asi
 // the next agent hears where that is.
 func TestNextRunStartsClean(t *testing.T) {
 	for _, tc := range []struct{ name, first, refs string }{
-		{"crashed", "touch x; exit 1", "a-x"},
-		{"gave up", "touch x", "a-x"},
-		{"finished without a commit", "touch x $BACKLOG/a", "a-x"},
-		{"out of time", "touch x; sleep 100", "a-x"},
+		{"crashed", "touch x; exit 1", "a/1"},
+		{"gave up", "touch x", "a/1"},
+		{"finished without a commit", "touch x $BACKLOG/a", "a/1"},
+		{"out of time", "touch x; sleep 100", "a/1"},
 		{"left nothing", "exit 1", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -84,14 +100,14 @@ func TestNextRunStartsClean(t *testing.T) {
 			out := tr.out.String()
 			assert.Check(t, !strings.Contains(out, "DIRTY"), out)
 			if tc.refs != "" {
-				assert.Check(t, cmp.Contains(out, "Set aside 1 change that the run did not commit: refs/ralph/leftover/"+tc.refs+"\n"))
+				assert.Check(t, cmp.Contains(out, "Set aside 1 change that the run did not commit: refs/heads/ralph-attempts/"+tc.refs+"\n"))
 			}
 			if tr.MaxIterations == 1 {
 				return
 			}
 			assert.Equal(t, len(report.Iterations[1].Checks), 1, out)
 			assert.Equal(t, report.Iterations[1].Checks[0].Failure, "")
-			named := strings.Contains((*notes)[1], "- `a`: `refs/ralph/leftover/"+tc.refs+"`\n")
+			named := strings.Contains((*notes)[1], "- `a`: `refs/heads/ralph-attempts/"+tc.refs+"`\n")
 			assert.Equal(t, named, tc.refs != "" && report.Iterations[0].Outcome != outcomeDone, (*notes)[1])
 			_, err := os.Stat(filepath.Join(tr.Dir, "mine"))
 			assert.NilError(t, err)
@@ -111,13 +127,11 @@ func TestSetAsideOnlyWhatIsTheRuns(t *testing.T) {
 			`Warning: uncommitted changes are not set aside while "ralph shell" runs in this sandbox`,
 		},
 		{"unknown before", func(o *Options) {
-			o.Uncommitted = func(context.Context) (leftover.State, error) { return leftover.State{}, errors.New("listing: broken") }
+			o.Uncommitted = func(context.Context) (attempt.State, error) { return attempt.State{}, errors.New("listing: broken") }
 		}, "Warning: listing: broken"},
-		{"outside of a sandbox", func(o *Options) { o.SetAside = nil }, ""},
+		{"outside of a sandbox", func(o *Options) { o.Attempts = nil }, ""},
 		{"git fails", func(o *Options) {
-			o.SetAside = func(context.Context, string, leftover.State) (leftover.Saved, error) {
-				return leftover.Saved{}, errors.New("setting aside: broken")
-			}
+			o.Attempts.(*aside).err = errors.New("setting aside: broken")
 		}, "Warning: setting aside: broken; the next run starts with them"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
@@ -30,6 +31,12 @@ type DoorOptions struct {
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
 	Former task.Former
+	// Begin, Take, Accepted, Image and Receipts are as in [Local].
+	Begin    func(context.Context)
+	Take     func(ctx context.Context, commit string) (Verdict, error)
+	Accepted func(context.Context) (string, error)
+	Image    string
+	Receipts func(context.Context, []backlog.Receipt)
 	// Logs is the directory of logs.
 	Logs string
 	// Event is called after an event was written to a log; it must not block. It may be nil.
@@ -46,6 +53,7 @@ type Door struct {
 	running      chan struct{} // for the one that is executed
 	log          sync.Mutex    // for opening and writing the log
 	opened       bool          // the log
+	loop         atomic.Value  // string: the ID of the loop, once its log was opened
 }
 
 // maxTasks is how many task commands are in memory at once; others wait. An agent could exhaust it.
@@ -53,8 +61,16 @@ const maxTasks = 8
 
 // NewDoor returns a handler for the requests of a session.
 func NewDoor(o DoorOptions) *Door {
-	local := &Local{Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former}
-	return &Door{options: o, local: local, slots: make(chan struct{}, maxTasks), running: make(chan struct{}, 1)}
+	local := &Local{
+		Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former, Begin: o.Begin, Take: o.Take, Accepted: o.Accepted,
+		Image: o.Image, Receipts: o.Receipts,
+	}
+	d := &Door{options: o, local: local, slots: make(chan struct{}, maxTasks), running: make(chan struct{}, 1)}
+	local.Loop = func() string {
+		id, _ := d.loop.Load().(string)
+		return id
+	}
+	return d
 }
 
 type peerKey struct{}
@@ -163,15 +179,15 @@ func (d *Door) serveTask(r *http.Request) (status int, body []byte) {
 const maxOutput = 16 << 20
 
 func (d *Door) runTask(ctx context.Context, r TaskRequest) TaskResponse {
-	agent, err := d.agent(ctx, r.Agent)
+	agent, loop, err := d.agent(ctx, r.Agent)
 	if err != nil {
 		return TaskResponse{Stderr: []byte("Error: " + err.Error() + "\n"), Code: 1}
 	}
 	stdout, stderr := output{left: maxOutput}, output{left: maxOutput / 4}
 	code := task.Run(ctx, r.Args, task.IO{
 		Stdin: bytes.NewReader(r.Stdin), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
-		Store: d.options.Store, Access: task.AccessAgent, Agent: agent, Command: d.options.Command, Specs: r.Specs, SetAside: r.SetAside,
-		Former: d.options.Former,
+		Store: d.options.Store, Access: task.AccessAgent, Agent: agent, Loop: loop, Command: d.options.Command,
+		Specs: r.Specs, Attempts: r.Attempts, Former: d.options.Former,
 	})
 	return TaskResponse{Stdout: stdout.text, Stderr: bytes.ReplaceAll(stderr.text, []byte(d.options.Store.Path()), []byte(unnamed)), Code: code}
 }
@@ -200,25 +216,25 @@ func (d *Door) withoutPath(err error) error {
 const maxName = 256
 
 // agent returns the agent of a command: that of the session's loop, or else the one that the command names.
-func (d *Door) agent(ctx context.Context, named string) (string, error) {
+func (d *Door) agent(ctx context.Context, named string) (id string, loop bool, err error) {
 	if len(named) > maxName {
-		return "", fmt.Errorf("the ID of the agent is longer than %d bytes", maxName)
+		return "", false, fmt.Errorf("the ID of the agent is longer than %d bytes", maxName)
 	}
 	agents, err := d.options.Store.Agents(ctx)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	for _, a := range agents {
 		if a.Loop && a.Session == d.options.Session {
-			return a.ID, nil
+			return a.ID, true, nil
 		}
 	}
 	for _, a := range agents {
 		if a.Loop && a.ID == named {
-			return "", fmt.Errorf("agent '%s' is that of another loop", named)
+			return "", false, fmt.Errorf("agent '%s' is that of another loop", named)
 		}
 	}
-	return named, nil
+	return named, false, nil
 }
 
 func checkID(id string) error {

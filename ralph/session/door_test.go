@@ -171,10 +171,10 @@ func TestTaskCommandsHaveTheAccessOfAnAgent(t *testing.T) {
 	task, err := s.Show(t.Context(), "p")
 	assert.NilError(t, err)
 	assert.Equal(t, task.SpecRef, "a.md")
-	show := TaskRequest{Args: []string{"show", "a"}, SetAside: map[string][]string{"a": {"refs/a"}}}
+	show := TaskRequest{Args: []string{"show", "a"}, Attempts: map[string][]string{"a": {"refs/a"}}}
 	out, err = connect(t, DoorOptions{Store: s}, false).Task(t.Context(), show)
 	assert.NilError(t, err)
-	assert.Assert(t, strings.HasSuffix(string(out.Stdout), "Set aside:\n  refs/a\n"))
+	assert.Assert(t, strings.HasSuffix(string(out.Stdout), "Attempts:\n  refs/a\n"))
 }
 
 // post sends a request of the loop without a client.
@@ -356,7 +356,10 @@ func FuzzDoor(f *testing.F) {
 	for name := range operations() {
 		f.Add(loopPath+name, []byte(`{"agent":"me","slug":"a","text":"no","options":["x"]}`))
 	}
-	f.Add(taskPath, []byte(`{"id":"1","args":["claim","a"],"agent":"me","stdin":"e30=","specs":["a.md"],"set_aside":{"a":["refs/a"]}}`))
+	f.Add(loopPath+"end-run", []byte(`{"run":{"agent":"me","commit":"c0ffee","tasks":["a"],"run":{"n":1,"tasks":["a"],"outcome":"done","commits":1,
+		"started":"2026-01-02T03:04:05Z","seconds":1,"exit_code":0,"tokens":{"input":1},"cost_usd":0.5,"refused":[{"host":"x","times":1}],
+		"checks":[{"command":"make","seconds":1}]}}}`))
+	f.Add(taskPath, []byte(`{"id":"1","args":["claim","a"],"agent":"me","stdin":"e30=","specs":["a.md"],"attempts":{"a":["refs/a"]}}`))
 	f.Add(taskPath, []byte(`{"id":"2","args":["plan-sync"],"stdin":"eyJpZCI6ImEiLCJ0IjoiVCJ9"}`))
 	f.Add(taskPath, []byte(`{"id":"3","args":[]} x`))
 	logs := f.TempDir()

@@ -106,6 +106,7 @@ func (d *Door) openLog(ctx context.Context, r LogRequest) (opened logOpened, err
 	}
 	defer log.Close()
 	d.opened, opened.Loop = true, log.Loop
+	d.loop.Store(log.Loop.ID)
 
 	received, err := runlog.Receive(d.options.Logs, log.Loop.ID)
 	if err != nil {

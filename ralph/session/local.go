@@ -23,6 +23,17 @@ type Local struct {
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
 	Former task.Former
+	// Begin is called before a run begins; it may be nil.
+	Begin func(context.Context)
+	// Take has the user's repository take a commit of the sandbox; nil if it has all of them.
+	Take func(ctx context.Context, commit string) (Verdict, error)
+	// Accepted returns the commit of the sandbox's branch that the host has as well. It may be nil.
+	Accepted func(context.Context) (string, error)
+	// Image is the digest of the sandbox's image, and Loop returns the ID of the loop, for receipts. Loop may be nil.
+	Image string
+	Loop  func() string
+	// Receipts is called with the receipts of tasks that have become done. It may be nil.
+	Receipts func(context.Context, []backlog.Receipt)
 }
 
 var _ Backlog = (*Local)(nil)
@@ -32,6 +43,11 @@ func (l *Local) Register(ctx context.Context) (r Registration, err error) {
 	host, err := backlog.Hostname(os.Getenv)
 	if err != nil {
 		return r, err
+	}
+	if l.Accepted != nil {
+		if r.Accepted, err = l.Accepted(ctx); err != nil {
+			return Registration{}, err
+		}
 	}
 	released, err := l.Store.ReleaseDead(ctx, func(a backlog.Agent) bool {
 		alive, known := l.alive(ctx, host, a)
@@ -81,6 +97,9 @@ func (l *Local) Deregister(ctx context.Context, agentID string) error {
 
 // BeginRun implements [Backlog].
 func (l *Local) BeginRun(ctx context.Context, agentID string) error {
+	if l.Begin != nil {
+		l.Begin(ctx)
+	}
 	return l.Store.BeginRun(ctx, agentID)
 }
 
@@ -170,6 +189,49 @@ func (l *Local) Forgive(ctx context.Context, slug string) error { return l.Store
 // Reopen implements [Backlog].
 func (l *Local) Reopen(ctx context.Context, slug, reason string) error {
 	return l.Store.Reopen(ctx, slug, reason)
+}
+
+// EndRun implements [Backlog]. Its errors wrap [ErrEnvironment].
+func (l *Local) EndRun(ctx context.Context, r EndOfRun) (v Verdict, err error) {
+	if l.Take != nil && r.Commit != "" {
+		v, err = l.Take(ctx, r.Commit)
+	}
+	if err == nil && v.Refused == "" {
+		err = l.accept(ctx, r, v)
+	}
+	if err != nil {
+		return Verdict{}, &environmentError{err}
+	}
+	return v, nil
+}
+
+// accept makes the tasks of a run done.
+func (l *Local) accept(ctx context.Context, r EndOfRun, v Verdict) error {
+	accepted, err := l.Store.Accept(ctx, r.Agent, l.receipts(r, v))
+	if err == nil && len(accepted) > 0 && l.Receipts != nil {
+		l.Receipts(ctx, accepted)
+	}
+	return err
+}
+
+// maxBlocked bounds the number of blocked destinations in a receipt.
+const maxBlocked = 64
+
+// receipts returns the receipts of the tasks of a run.
+func (l *Local) receipts(r EndOfRun, v Verdict) map[string]backlog.Receipt {
+	receipt := backlog.Receipt{
+		Commit: r.Commit, Tree: v.Tree, Image: l.Image, Run: r.Run.N, Checks: r.Run.Checks, Model: r.Run.Model,
+		Tokens: r.Run.Tokens, CostUSD: r.Run.CostUSD, CostEstimated: r.Run.CostEstimated,
+		Blocked: r.Run.Refused[:min(len(r.Run.Refused), maxBlocked)], Seconds: r.Run.Seconds,
+	}
+	if l.Loop != nil {
+		receipt.Loop = l.Loop()
+	}
+	receipts := make(map[string]backlog.Receipt, len(r.Tasks))
+	for _, slug := range r.Tasks {
+		receipts[slug] = receipt
+	}
+	return receipts
 }
 
 // RenameCommit implements [Backlog].

@@ -71,6 +71,11 @@ func (c *Client) Reopen(ctx context.Context, slug, reason string) error {
 	return c.do(ctx, "reopen", loopRequest{Slug: slug, Text: reason})
 }
 
+// EndRun implements [Backlog].
+func (c *Client) EndRun(ctx context.Context, r EndOfRun) (Verdict, error) {
+	return call[Verdict](ctx, c, "end-run", loopRequest{Run: &r})
+}
+
 // RenameCommit implements [Backlog].
 func (c *Client) RenameCommit(ctx context.Context, slug, from, to string) error {
 	return c.do(ctx, "rename-commit", loopRequest{Slug: slug, From: from, To: to})

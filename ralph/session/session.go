@@ -5,7 +5,10 @@ package session
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // Backlog is what a loop does with its backlog. [Local] has it in a database, [Client] on the host.
@@ -29,8 +32,10 @@ type Backlog interface {
 	Release(ctx context.Context, agentID, slug, reason string) error
 	// Forgive discounts a failed attempt that the task did not cause.
 	Forgive(ctx context.Context, slug string) error
-	// Reopen makes a finished task open again.
+	// Reopen makes a task open again that is finished or done.
 	Reopen(ctx context.Context, slug, reason string) error
+	// EndRun has the host take the commits of a run whose checks have passed. If it does, the finished tasks are done.
+	EndRun(ctx context.Context, r EndOfRun) (Verdict, error)
 	// RenameCommit replaces the ID of a commit in the result of a finished task.
 	RenameCommit(ctx context.Context, slug, from, to string) error
 	// Park makes a task that no agent holds wait for an answer of the user.
@@ -48,7 +53,33 @@ type Registration struct {
 	ID     string     `json:"id"`
 	Dead   []Released `json:"dead,omitempty"`   // tasks of agents that have died
 	Others []Agent    `json:"others,omitempty"` // that are running
+	// Accepted is the commit of the sandbox's branch that the host has as well; empty if unknown.
+	Accepted string `json:"accepted,omitempty"`
 }
+
+// EndOfRun is a run whose checks have passed.
+type EndOfRun struct {
+	Agent  string           `json:"agent,omitempty"`
+	Commit string           `json:"commit,omitempty"` // of the worktree; empty before the first one
+	Tasks  []string         `json:"tasks,omitempty"`  // finished ones
+	Run    runlog.Iteration `json:"run"`              // so far: its checks, model, tokens, cost and blocked hosts
+}
+
+// Verdict is the answer of the host to the end of a run.
+type Verdict struct {
+	Refused string `json:"refused,omitempty"` // why the user's repository does not get the commits; empty if it has them
+	Finish  string `json:"finish,omitempty"`  // why the loop has to stop; empty if it can go on
+	Tree    string `json:"-"`                 // of the commit, for receipts
+}
+
+// ErrEnvironment is wrapped if the host could not answer the end of a run for a reason that is not the run's: its disk
+// is full, its repository is locked, the engine is gone. The loop asks again later.
+var ErrEnvironment = errors.New("the host could not end the run")
+
+// environmentError is a failure of the host.
+type environmentError struct{ error }
+
+func (e *environmentError) Unwrap() []error { return []error{ErrEnvironment, e.error} }
 
 // Released is a task released from a dead agent.
 type Released struct {
@@ -65,7 +96,7 @@ type Agent struct {
 // Status counts the tasks of a backlog.
 type Status struct {
 	Open     int `json:"open"`   // not blocked
-	Active   int `json:"active"` // not blocked
+	Active   int `json:"active"` // or finished; not blocked
 	Done     int `json:"done"`
 	Blocked  int `json:"blocked"`  // after too many failures
 	Waiting  int `json:"waiting"`  // for tasks that are not done
@@ -75,7 +106,7 @@ type Status struct {
 // Task is the state of one task.
 type Task struct {
 	Title     string `json:"title"`
-	Status    string `json:"status"` // open, active, done, question, deleted; blocked after too many failures
+	Status    string `json:"status"` // open, active, finished, done, question, deleted; blocked after too many failures
 	Assignee  string `json:"assignee,omitempty"`
 	ClaimedBy string `json:"claimed_by,omitempty"` // the agent that has claimed it last; empty without one
 	Foreign   bool   `json:"foreign,omitempty"`    // the assignee is a registered agent, possibly of another loop
@@ -83,7 +114,7 @@ type Task struct {
 	Retries   int    `json:"retries,omitempty"`
 	Reason    string `json:"reason,omitempty"` // of the last failure
 	Result    string `json:"result,omitempty"` // the agent's JSON
-	Leased    bool   `json:"leased,omitempty"` // an active task's lease has not expired
+	Leased    bool   `json:"leased,omitempty"` // the lease of an active or finished task has not expired
 	// Content changes with the task's text, steps or dependencies.
 	Content string `json:"content"`
 	// Question is nil unless the task waits for an answer.

@@ -31,7 +31,7 @@ type TaskRequest struct {
 	Agent    string              `json:"agent,omitempty"`
 	Stdin    []byte              `json:"stdin,omitempty"`
 	Specs    []string            `json:"specs,omitempty"`
-	SetAside map[string][]string `json:"set_aside,omitempty"`
+	Attempts map[string][]string `json:"attempts,omitempty"`
 }
 
 // TaskResponse is its result.
@@ -49,6 +49,8 @@ type loopRequest struct {
 	From    string   `json:"from,omitempty"`
 	To      string   `json:"to,omitempty"`
 	Options []string `json:"options,omitempty"`
+
+	Run *EndOfRun `json:"run,omitempty"`
 }
 
 // operations are what a loop does with its backlog, by name.
@@ -76,6 +78,12 @@ func operations() map[string]func(context.Context, Backlog, loopRequest) (any, e
 		"release": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			return nil, b.Release(ctx, r.Agent, r.Slug, r.Text)
 		},
+		"end-run": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
+			if r.Run == nil {
+				return nil, errors.New("the request has no run")
+			}
+			return b.EndRun(ctx, *r.Run)
+		},
 		"rename-commit": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			return nil, b.RenameCommit(ctx, r.Slug, r.From, r.To)
 		},
@@ -96,13 +104,14 @@ func kinds() map[string]error {
 		"not-found": backlog.ErrNotFound, "not-eligible": backlog.ErrNotEligible, "not-active": backlog.ErrNotActive, "not-done": backlog.ErrNotDone,
 		"not-assignee": backlog.ErrNotAssignee, "lost": backlog.ErrLost, "too-large": backlog.ErrTooLarge, "damaged": backlog.ErrDamaged,
 		"locked": backlog.ErrLocked, "not-exist": fs.ErrNotExist, "running": runlog.ErrRunning,
+		"environment": ErrEnvironment,
 	}
 }
 
 func failureOf(err error) failure {
 	f := failure{Error: err.Error(), Hints: hint.Of(err)}
 	for name, kind := range kinds() {
-		if errors.Is(err, kind) {
+		if errors.Is(err, kind) && f.Kind != "environment" { // which can wrap others
 			f.Kind = name
 		}
 	}

@@ -30,7 +30,7 @@ func (s *session) authorize(name string, args []string) error {
 		}
 	}
 	switch name {
-	case "peek", "list", "show", "deps", "plan-status", "questions", "_get-scope", "_render-md", // read
+	case "peek", "list", "show", "deps", "plan-status", "questions", "export", "_get-scope", "_render-md", // read
 		"claim", "create",
 		"renew", "done", "fail", "ask", "update", "block", "unblock": // what it holds
 		return nil

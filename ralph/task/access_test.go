@@ -44,7 +44,7 @@ func asAgent(t *testing.T, s *backlog.Store, command, stdin string, args ...stri
 
 func TestAgentMayRun(t *testing.T) {
 	for _, line := range []string{
-		"peek", "list", "list --all --format json", "show theirs", "deps theirs", "plan-status", "questions", "agent list", "_get-scope",
+		"peek", "list", "list --all --format json", "show theirs", "deps theirs", "plan-status", "questions", "export", "agent list", "_get-scope",
 		"_render-md {}", "claim", "claim open", "claim open --agent me", "create new Title --deps mine", "plan-sync",
 		"renew mine", "renew mine --agent me", "done mine", "fail mine --reason no", "ask mine Why? --agent me", "update mine --title T",
 		"block mine --by theirs", "unblock mine --by other", "--help",
@@ -84,6 +84,7 @@ func TestAgentMayNotRun(t *testing.T) {
 		{"delete --all --confirm", "delete"},
 		{"reopen mine", "reopen"},
 		{"adopt", "adopt"},
+		{"import /etc/passwd", "import"},
 		{"answer mine x", "answer"},
 		{"agent register", "agent register"},
 		{"agent deregister me", "agent deregister"},
@@ -108,7 +109,7 @@ func TestEveryCommandIsDecidedFor(t *testing.T) {
 			allowed++
 		}
 	}
-	assert.Equal(t, allowed, 19)
+	assert.Equal(t, allowed, 20)
 }
 
 func TestAgentCannotNameAnother(t *testing.T) {
@@ -140,13 +141,13 @@ func TestStoreFromElsewhere(t *testing.T) {
 	run := func(io IO, args ...string) outcome {
 		var stdout, stderr bytes.Buffer
 		with := streams(&stdout, &stderr)
-		with.Store, with.Specs, with.SetAside, with.Stdin = s, io.Specs, io.SetAside, strings.NewReader(`{"id":"p","t":"P","spec":"specs/a.md"}`)
+		with.Store, with.Specs, with.Attempts, with.Stdin = s, io.Specs, io.Attempts, strings.NewReader(`{"id":"p","t":"P","spec":"specs/a.md"}`)
 		code := Run(t.Context(), args, with)
 		return outcome{stdout.String(), stderr.String(), code}
 	}
 	assert.Equal(t, run(IO{}, "_get-scope"), outcome{stdout: "repo:acme/shop\nbranch:main\n"})
-	out := run(IO{SetAside: map[string][]string{"mine": {"refs/a\x1b[2J"}, "other": {"refs/b"}}}, "show", "mine")
-	assert.Assert(t, strings.HasSuffix(out.stdout, "\nSet aside:\n  refs/a\n"), out.stdout)
+	out := run(IO{Attempts: map[string][]string{"mine": {"refs/a\x1b[2J"}, "other": {"refs/b"}}}, "show", "mine")
+	assert.Assert(t, strings.HasSuffix(out.stdout, "\nAttempts:\n  refs/a\n"), out.stdout)
 	assert.Equal(t, run(IO{Specs: []string{"a.md"}}, "plan-sync").code, exitOK)
 	task, err := s.Show(t.Context(), "p")
 	assert.NilError(t, err)

@@ -55,7 +55,7 @@ func (f flags) parse(args []string) error {
 			*list = append(*list, args[i])
 			continue
 		}
-		if f.positional == nil || strings.HasPrefix(arg, "-") {
+		if f.positional == nil || strings.HasPrefix(arg, "-") && arg != "-" {
 			return fmt.Errorf("unknown flag '%s'", arg)
 		}
 		if err := f.positional(arg); err != nil {

@@ -40,6 +40,7 @@ func taskJSON(t backlog.Task) taskjson.Task {
 	if t.Result != "" {
 		out.Result = json.RawMessage(compactJSON(t.Result))
 	}
+	out.Receipt = t.Receipt
 	for _, b := range t.Blockers {
 		out.Deps = append(out.Deps, taskjson.Dep{ID: b.Slug, Status: b.Status})
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/docker-ralph/docker-ralph/ralph/attempt"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/ralph/leftover"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
@@ -81,17 +81,18 @@ func show(ctx context.Context, s *session, args []string) error {
 	if err != nil {
 		return err
 	}
-	refs := s.SetAside[task.Slug]
+	refs := s.Attempts[task.Slug]
 	if s.Store == nil {
-		refs = leftover.Worktree(s.store.Top()).List(ctx)[task.Slug]
+		refs = attempt.Worktree(s.store.Top()).List(ctx)[task.Slug]
 	}
 	if asJSON {
 		shown := taskJSON(task)
-		shown.SetAside = refs
+		shown.Attempts = refs
 		return s.printJSON(shown)
 	}
 	s.printDetails(task, withDeps)
-	s.printBlock("Set aside:", refs)
+	s.printBlock("Receipt:", receiptLines(task.Receipt))
+	s.printBlock("Attempts:", refs)
 	return nil
 }
 

@@ -38,10 +38,12 @@ type IO struct {
 	Access Access
 	// Agent is the agent that runs it, with AccessAgent, and Command that of its session.
 	Agent, Command string
-	// Specs are the files below specs/, and SetAside the refs of changes that were set aside, by task. Without a Store, they
+	// Loop says that the agent is that of a loop: what it reports as done is finished.
+	Loop bool
+	// Specs are the files below specs/, and Attempts the refs of what runs have left, by task. Without a Store, they
 	// are read from the worktree.
 	Specs    []string
-	SetAside map[string][]string
+	Attempts map[string][]string
 	// Former are backlogs whose tasks can be adopted; nil for those in the same database.
 	Former Former
 }
@@ -82,6 +84,8 @@ func commands() map[string]command {
 		"unblock":     {run: unblock},
 		"agent":       {run: agent},
 		"adopt":       {run: adopt},
+		"import":      {run: importTasks},
+		"export":      {run: exportTasks},
 		"_get-scope":  {run: getScope, bare: true},
 		"_render-md":  {run: renderObject, bare: true},
 		"plan-export": {run: planExport, bare: true},

@@ -107,7 +107,11 @@ func done(ctx context.Context, s *session, args []string) error {
 	if err := s.fence(id, attempt); err != nil {
 		return err
 	}
-	if err := s.store.Done(ctx, id, result.value); err != nil {
+	end := s.store.Done
+	if s.Access == AccessAgent && s.Loop {
+		end = s.store.Finish
+	}
+	if err := end(ctx, id, result.value); err != nil {
 		return err
 	}
 	s.printf("done %s\n", id)

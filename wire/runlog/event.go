@@ -10,7 +10,7 @@ import (
 )
 
 // Event is a line of a loop's event log. In JSON, the fields of Data are beside time
-// and type. docs/events.md describes them for users.
+// and type. docs/reference/events.md describes them for users.
 type Event struct {
 	Time time.Time
 	Data Data
@@ -48,8 +48,8 @@ type Limits struct {
 
 // Counts counts the tasks of a backlog.
 type Counts struct {
-	Open     int `json:"open"` // can be claimed
-	Active   int `json:"active"`
+	Open     int `json:"open"`   // can be claimed
+	Active   int `json:"active"` // or finished
 	Done     int `json:"done"`
 	Blocked  int `json:"blocked"`  // after too many failures
 	Waiting  int `json:"waiting"`  // for other tasks
@@ -103,7 +103,7 @@ type TaskChange struct {
 	N      int    `json:"n,omitempty"` // run
 	ID     string `json:"id"`
 	Title  string `json:"title"`
-	Status string `json:"status"` // open, active, done, blocked, question, deleted
+	Status string `json:"status"` // open, active, finished, done, blocked, question, deleted
 	Reason string `json:"reason,omitempty"`
 }
 

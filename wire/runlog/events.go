@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -136,4 +137,26 @@ func strip(tree any) any {
 		}
 	}
 	return tree
+}
+
+// CommitsOf returns the commits between which a run has worked, as the log says: not trusted, and
+// empty without commits.
+func CommitsOf(events []Event, run int) (base, head string) {
+	start := ""
+	for _, e := range events {
+		switch d := e.Data.(type) {
+		case *RunStart:
+			if d.N == run {
+				start = d.Commit
+			}
+		case *RunEnd:
+			if d.N == run && d.Commit != "" {
+				base, head = start, d.Commit
+				if base == "" && d.Commits > 0 {
+					base = d.Commit + "~" + strconv.Itoa(d.Commits)
+				}
+			}
+		}
+	}
+	return base, head
 }

@@ -184,7 +184,7 @@ const maxRun = maxStream + 1<<20
 func (r *Reader) Copy(w io.Writer, kind Kind, at Cursor) (Cursor, error) {
 	for {
 		next, more := r.next(kind, at) // before the read, so that no output is skipped
-		if at.begun {
+		if at.begun && at.offset < maxRun {
 			var err error
 			if at.offset, err = r.copyRun(w, kind, at.run, at.offset); err != nil {
 				return at, err
@@ -195,6 +195,16 @@ func (r *Reader) Copy(w io.Writer, kind Kind, at Cursor) (Cursor, error) {
 		}
 		at = Cursor{run: next, begun: true}
 	}
+}
+
+// Since returns the position of the output of the runs that had not ended at a time.
+func (r *Reader) Since(t time.Time) (at Cursor) {
+	for _, it := range r.Iterations() {
+		if ended := it.Started.Add(time.Duration(it.Seconds * float64(time.Second))); ended.Before(t) {
+			at = Cursor{run: it.N, offset: maxRun, begun: true}
+		}
+	}
+	return at
 }
 
 // CopyRun writes the output of run n from offset on to w, and returns the offset of

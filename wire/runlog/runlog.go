@@ -41,6 +41,8 @@ type Iteration struct {
 	Commits int      `json:"commits"`
 	// OffBranch are commits that the branch lacked after the run, e.g. on another one.
 	OffBranch []string `json:"off_branch,omitempty"`
+	// Attempt is the ref of what the run has left that is not on the branch.
+	Attempt string `json:"attempt,omitempty"`
 
 	Started time.Time `json:"started"`
 	// Seconds is the wall time of the run and its checks.

@@ -1,4 +1,4 @@
-// Package taskjson has the JSON of "ralph task list", "show" and "questions", for ralph
+// Package taskjson has the JSON of "ralph task list", "show", "questions" and "import", for ralph
 // in the sandbox and the plugin on the host. Its names are part of the interface. The
 // backlog stores questions like this as well, so that copies of it can be read.
 package taskjson
@@ -8,6 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/wire/denylog"
+	"github.com/docker-ralph/docker-ralph/wire/event"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
 
 // StatusQuestion is the status of a task that waits for an answer from the user.
@@ -31,8 +35,10 @@ type Task struct {
 	FailReason     string          `json:"fail_reason,omitempty"`
 	Result         json.RawMessage `json:"result,omitempty"`
 	Questions      []Question      `json:"questions,omitempty"` // oldest first
-	// SetAside are refs of what runs of the task did not commit, newest first.
-	SetAside  []string  `json:"set_aside,omitempty"`
+	// Attempts are refs of what runs of the task have left that is not on the branch, newest first.
+	Attempts []string `json:"attempts,omitempty"`
+	// Receipt is the latest one; of show only.
+	Receipt   *Receipt  `json:"receipt,omitempty"`
 	CreatedAt time.Time `json:"created_at,omitzero"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 	DeletedAt time.Time `json:"deleted_at,omitzero"`
@@ -42,6 +48,27 @@ type Task struct {
 type Dep struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
+}
+
+// Receipt proves that a task is done: what the user's repository took, and how it came about.
+type Receipt struct {
+	Task    string    `json:"task"`
+	Attempt int       `json:"attempt"` // of the task
+	Time    time.Time `json:"time"`
+	// Commit is the last one of the run, and Tree its tree. They are empty if the repository has no commit.
+	Commit string `json:"commit,omitempty"`
+	Tree   string `json:"tree,omitempty"`
+	Image  string `json:"image,omitempty"` // digest of the sandbox's
+	Loop   string `json:"loop,omitempty"`  // its ID
+	Run    int    `json:"run"`
+	// Checks have passed on the commit.
+	Checks        []runlog.Check    `json:"checks,omitempty"`
+	Model         string            `json:"model,omitempty"`
+	Tokens        *event.Tokens     `json:"tokens,omitempty"` // nil if unknown, like the cost
+	CostUSD       *float64          `json:"cost_usd,omitempty"`
+	CostEstimated bool              `json:"cost_estimated,omitempty"`
+	Blocked       []denylog.Refusal `json:"blocked,omitempty"` // connections
+	Seconds       float64           `json:"seconds"`           // of the run and its checks
 }
 
 // Question is a question about a task and its answer.
@@ -88,4 +115,23 @@ type OpenQuestion struct {
 	ID    string `json:"id"` // of the task
 	Title string `json:"title"`
 	Question
+}
+
+// Import is the result of "ralph task import". Tasks are named by their IDs.
+type Import struct {
+	Source    string   `json:"source"` // the format of the file
+	DryRun    bool     `json:"dry_run,omitempty"`
+	Created   []string `json:"created"`
+	Updated   []string `json:"updated"`
+	Unchanged []string `json:"unchanged"`
+	Kept      []Kept   `json:"kept"`
+	// Dropped are messages about what was not imported.
+	Dropped       []string `json:"dropped"`
+	IgnoredFields []string `json:"ignored_fields"`
+}
+
+// Kept is a task that was not overwritten, or not completely.
+type Kept struct {
+	ID     string `json:"id"`
+	Reason string `json:"reason"`
 }

@@ -257,19 +257,20 @@ func (s Suite) testSignals(t *testing.T) {
 		signal os.Signal
 		want   int
 	}{{os.Interrupt, 42}, {syscall.SIGTERM, 43}} {
-		signals := make(chan os.Signal, 1)
 		var out output.Buffer
+		id := rand.Text()
 		ended := s.begin(t, sb, lifecycle.Process{
-			Args: []string{"sh", "-c", "trap 'exit 42' INT; trap 'exit 43' TERM; echo ready; while :; do sleep 0.05; done"},
-			Dir:  spec.Root, Stdout: &out, Stderr: &out, Signals: signals,
+			ID: id, Args: []string{"sh", "-c", "trap 'exit 42' INT; trap 'exit 43' TERM; echo ready; while :; do sleep 0.05; done"},
+			Dir: spec.Root, Stdout: &out, Stderr: &out,
 		})
 		out.WaitFor(t, "ready")
 		s.busy(t, sb, true)
-		signals <- tc.signal
+		assert.NilError(t, lifecycle.Signal(t.Context(), s.Driver, sb, tc.signal, id))
 		end := <-ended
 		assert.NilError(t, end.err)
 		assert.Equal(t, end.code, tc.want, "the exit code")
 		s.busy(t, sb, false)
+		assert.ErrorIs(t, lifecycle.Signal(t.Context(), s.Driver, sb, tc.signal, id), lifecycle.ErrNoProcess)
 	}
 	sb, err := s.Driver.Lookup(t.Context(), spec.Name)
 	assert.NilError(t, err)

@@ -1,4 +1,4 @@
-// What the events of a loop say: see docs/events.md.
+// What the events of a loop say: see docs/reference/events.md.
 
 const maxRuns = 5000;
 const maxTasks = 5000;

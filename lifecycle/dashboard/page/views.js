@@ -101,7 +101,7 @@ export function drawBoard(m, backlog, more, open, redraw) {
   draw(byId('board'), [tasks, [...more], [...running], backlog?.error], () => {
     if (tasks.length === 0) return [h('p', {class: 'blank'}, backlog?.error ?? 'No tasks are known.')];
     return statuses.map(([status, name]) => {
-      const found = tasks.filter((t) => t.status === status).sort((a, b) => (status === 'done' ? (b.run ?? 0) - (a.run ?? 0) : (a.priority ?? 2) - (b.priority ?? 2)));
+      const found = tasks.filter((t) => (t.status === 'finished' ? 'active' : t.status) === status).sort((a, b) => (status === 'done' ? (b.run ?? 0) - (a.run ?? 0) : (a.priority ?? 2) - (b.priority ?? 2)));
       const shown = more.has(status) ? found.slice(0, 2000) : found.slice(0, shownCards);
       return h('section', {class: `column ${status}${found.length ? '' : ' none'}`, 'aria-labelledby': `column-${status}`},
         h('h2', {id: `column-${status}`}, dot(status), name, ' ', h('span', {class: 'count'}, String(found.length))),
@@ -117,6 +117,7 @@ function card(t, open) {
     t.question && t.status === 'question' && h('div', {class: 'asks'}, h('p', {}, t.question.question),
       t.question.options?.length > 0 && h('ul', {}, t.question.options.map((o) => h('li', {}, o, o === t.question.default && ' (default)'))),
       t.question.default_at && h('p', {class: 'note'}, 'Default at ', when(t.question.default_at))),
+    t.status === 'finished' && h('p', {class: 'note'}, 'Finished: being checked and taken'),
     t.reason && t.status !== 'done' && h('p', {class: 'reason'}, t.reason.replace(/:$/, '')));
 }
 
