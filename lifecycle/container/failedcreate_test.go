@@ -87,6 +87,19 @@ func TestFailedCreationLeavesNoGitVolume(t *testing.T) {
 	}
 }
 
+// A creation that fails leaves a container of a live workspace, which is not prepared.
+func TestUnpreparedSandboxIsUnused(t *testing.T) {
+	d := &Driver{StateDir: t.TempDir()}
+	sb := lifecycle.Sandbox{Name: "sb", ID: "1"}
+	assert.Check(t, d.unused(sb, container.StateRunning))
+	assert.NilError(t, d.saveMarker("sb", marker{ID: "1"}))
+	assert.Check(t, !d.unused(sb, container.StateRunning))
+	assert.Check(t, !d.unused(sb, container.StateExited))
+	assert.Check(t, d.unused(sb, container.StateCreated))
+	sb.ID = "2" // of the next one
+	assert.Check(t, d.unused(sb, container.StateRunning))
+}
+
 // The volumes of an earlier sandbox may have the only copy of its commits.
 func TestFailedCreationKeepsEarlierCommits(t *testing.T) {
 	for _, name := range []string{gitVolume("sb"), cloneVolume("sb")} {

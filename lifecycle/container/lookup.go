@@ -78,10 +78,14 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 // unused reports whether no command has run in a sandbox: it was never started, or it is not prepared,
 // or its clone has nothing to save since it was filled.
 func (d *Driver) unused(sb lifecycle.Sandbox, s container.ContainerState) bool {
-	if s == container.StateCreated {
+	switch {
+	case s == container.StateCreated:
 		return true
+	case sb.Private:
+		return gitsync.Saved(d.StateDir, sb.Name)
 	}
-	return sb.Private && gitsync.Saved(d.StateDir, sb.Name)
+	m, _ := d.lastMarker(sb.Name)
+	return m.ID != sb.ID
 }
 
 func state(s container.ContainerState) lifecycle.State {
