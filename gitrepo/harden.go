@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,20 +162,21 @@ var pushPrograms = [][2]string{
 	{"core", "sshcommand"}, {"core", "gitproxy"}, {"core", "askpass"}, {"credential", "helper"}, {"remote", "receivepack"}, {"remote", "vcs"},
 }
 
-// PushProgram returns the setting of the repository's own configuration that names a program which a push would run;
-// empty for none.
-func (w Worktree) PushProgram() string {
-	for _, s := range w.Config {
-		if s.Value == "" || !slices.Contains(pushPrograms, [2]string{s.Section, s.Name}) {
-			continue
+// PushProgram returns the setting of the repository's own configuration, or of a file that it includes, that names a
+// program which a push would run; empty for none.
+func (g Git) PushProgram(ctx context.Context) (string, error) {
+	for _, scope := range []string{"--local", "--worktree"} {
+		out, err := g.Run(ctx, append(configArgs(), scope)...)
+		if err != nil {
+			return "", fmt.Errorf("reading git's configuration: %w", err)
 		}
-		for _, dir := range []string{w.Root, w.GitDir, w.CommonDir} {
-			if rel, err := filepath.Rel(dir, s.File); s.File != "" && err == nil && filepath.IsLocal(rel) {
-				return s.Section + "." + s.Name
+		for _, s := range parseConfig(out) {
+			if s.Value != "" && slices.Contains(pushPrograms, [2]string{s.Section, s.Name}) {
+				return s.Section + "." + s.Name, nil
 			}
 		}
 	}
-	return ""
+	return "", nil
 }
 
 // Push returns a command that pushes a branch to a remote at the user's terminal, with the transport that the user has

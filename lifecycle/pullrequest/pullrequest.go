@@ -80,7 +80,7 @@ func Open(ctx context.Context, h host.Host, opts Options) error {
 		_, err = fmt.Fprintf(h.Stdout, "%s\n\n%s", termsafe.Line(p.Title), p.Body)
 		return err
 	}
-	if err := push(ctx, h, wt, git, b); err != nil {
+	if err := push(ctx, h, git, b); err != nil {
 		return err
 	}
 	return open(ctx, h, git, f, p)
@@ -102,12 +102,16 @@ func tasksOf(ctx context.Context, h host.Host, wt gitrepo.Worktree, name string,
 }
 
 // push pushes a branch, unless the remote has it.
-func push(ctx context.Context, h host.Host, wt gitrepo.Worktree, git gitrepo.Git, b branch) error {
+func push(ctx context.Context, h host.Host, git gitrepo.Git, b branch) error {
 	if pushed, err := b.resolve(ctx, "refs/remotes/origin/"+b.name); err != nil || pushed == b.tip {
 		return err
 	}
 	by := fmt.Sprintf("push the branch with \"git push origin %s\", then run the command again", b.name)
-	if setting := wt.PushProgram(); setting != "" {
+	setting, err := git.PushProgram(ctx)
+	if err != nil {
+		return err
+	}
+	if setting != "" {
 		return hint.Wrap(fmt.Errorf("%s in the configuration of this repository names a program for git push, which docker ralph does not run", setting), "%s", by)
 	}
 	cmd, err := git.Push(ctx, "origin", b.name)

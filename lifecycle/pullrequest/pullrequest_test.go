@@ -202,6 +202,11 @@ func TestPullRequestRunsNoProgramOfTheRepository(t *testing.T) {
 		assert.Assert(t, os.IsNotExist(err))
 		u.git("config", "--unset", setting[0])
 	}
+	included := filepath.Join(t.TempDir(), "included")
+	u.git("config", "--file", included, "core.sshCommand", "touch "+hacked)
+	u.git("config", "include.path", included)
+	assert.ErrorContains(t, u.open(Options{}), "core.sshcommand in the configuration of this repository names a program")
+	u.git("config", "--unset", "include.path")
 
 	// The user pushes.
 	u.git("config", "core.sshCommand", "false")
