@@ -111,9 +111,16 @@ func (o Options) currentBranch(ctx context.Context) string {
 	return string(bytes.TrimSpace(out))
 }
 
+// git is a git command in the worktree: an agent can delete the current directory.
+func (s *agentEnv) git(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = s.top
+	return cmd
+}
+
 // head returns the worktree's commit, or "".
-func head(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "rev-parse", "--verify", "--quiet", "HEAD").Output()
+func (s *agentEnv) head(ctx context.Context) string {
+	out, err := s.git(ctx, "rev-parse", "--verify", "--quiet", "HEAD").Output()
 	if err != nil {
 		return ""
 	}
@@ -121,12 +128,12 @@ func head(ctx context.Context) string {
 }
 
 // countCommits counts the commits in from..to, or all of to if from is empty.
-func countCommits(ctx context.Context, from, to string) int {
+func (s *agentEnv) countCommits(ctx context.Context, from, to string) int {
 	span := to
 	if from != "" {
 		span = from + ".." + to
 	}
-	out, err := exec.CommandContext(ctx, "git", "rev-list", "--count", span, "--").Output()
+	out, err := s.git(ctx, "rev-list", "--count", span, "--").Output()
 	if err != nil {
 		return 0 // from no longer exists
 	}
@@ -135,12 +142,12 @@ func countCommits(ctx context.Context, from, to string) int {
 }
 
 // isCommitted reports whether the current branch contains a commit.
-func isCommitted(ctx context.Context, commit string) bool {
-	return !strings.HasPrefix(commit, "-") && exec.CommandContext(ctx, "git", "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
+func (s *agentEnv) isCommitted(ctx context.Context, commit string) bool {
+	return !strings.HasPrefix(commit, "-") && s.git(ctx, "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
 }
 
 // clone creates a temporary copy of a commit. Its objects stay in the repository.
-func clone(ctx context.Context, commit string) (dir string, remove func(), err error) {
+func (s *agentEnv) clone(ctx context.Context, commit string) (dir string, remove func(), err error) {
 	dir, err = os.MkdirTemp("", "ralph-check-")
 	if err != nil {
 		return "", nil, err
@@ -150,7 +157,7 @@ func clone(ctx context.Context, commit string) (dir string, remove func(), err e
 		{"clone", "--quiet", "--shared", "--no-checkout", ".", dir},
 		{"-C", dir, "checkout", "--quiet", "--detach", commit},
 	} {
-		if out, err := exec.CommandContext(ctx, "git", args...).CombinedOutput(); err != nil {
+		if out, err := s.git(ctx, args...).CombinedOutput(); err != nil {
 			remove()
 			return "", nil, fmt.Errorf("copying the commit: %w: %s", err, strings.TrimSpace(string(out)))
 		}

@@ -102,6 +102,7 @@ func TestEndRunWithoutCommitsToTake(t *testing.T) {
 			l := &Local{Store: s}
 			if commit == "" {
 				l.Take = func(context.Context, string) (Verdict, error) { return Verdict{}, errors.New("there is none") }
+				l.Accepted = func(context.Context) (string, error) { return "", nil }
 			}
 			verdict, err := l.EndRun(t.Context(), EndOfRun{Agent: "me", Commit: commit, Tasks: []string{"a"}})
 			assert.NilError(t, err)
@@ -109,6 +110,20 @@ func TestEndRunWithoutCommitsToTake(t *testing.T) {
 			assert.Equal(t, status(t, s, "a"), backlog.StatusDone)
 		})
 	}
+}
+
+// A loop that cannot say where its branch is has nothing that could be taken.
+func TestEndRunWithAnUnknownCommit(t *testing.T) {
+	s := newStore(t)
+	add(t, s, "a")
+	claim(t, s, "a", "me")
+	assert.NilError(t, s.Finish(t.Context(), "a", ""))
+	l := &Local{Store: s, Take: func(_ context.Context, commit string) (Verdict, error) { return Verdict{Refused: "no commit: " + commit}, nil }}
+	l.Accepted = func(context.Context) (string, error) { return "c0ffee", nil }
+	verdict, err := l.EndRun(t.Context(), EndOfRun{Agent: "me", Tasks: []string{"a"}})
+	assert.NilError(t, err)
+	assert.Equal(t, verdict.Refused, "no commit: ")
+	assert.Equal(t, status(t, s, "a"), backlog.StatusFinished)
 }
 
 func TestFailuresOfTheHostAreNotTheRuns(t *testing.T) {

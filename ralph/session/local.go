@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/ralph/task"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Local is a backlog in a database that this process has open.
@@ -193,8 +194,8 @@ func (l *Local) Reopen(ctx context.Context, slug, reason string) error {
 
 // EndRun implements [Backlog]. Its errors wrap [ErrEnvironment].
 func (l *Local) EndRun(ctx context.Context, r EndOfRun) (v Verdict, err error) {
-	if l.Take != nil && r.Commit != "" {
-		v, err = l.Take(ctx, r.Commit)
+	if l.Take != nil {
+		v, err = l.take(ctx, r.Commit)
 	}
 	if err == nil && v.Refused == "" {
 		err = l.accept(ctx, r, v)
@@ -203,6 +204,16 @@ func (l *Local) EndRun(ctx context.Context, r EndOfRun) (v Verdict, err error) {
 		return Verdict{}, &environmentError{err}
 	}
 	return v, nil
+}
+
+// take takes a commit. There may be none in a repository without commits only.
+func (l *Local) take(ctx context.Context, commit string) (v Verdict, err error) {
+	if commit == "" && l.Accepted != nil {
+		if known, err := l.Accepted(ctx); err != nil || known == "" {
+			return v, err
+		}
+	}
+	return l.Take(ctx, commit)
 }
 
 // accept makes the tasks of a run done.
@@ -214,13 +225,17 @@ func (l *Local) accept(ctx context.Context, r EndOfRun, v Verdict) error {
 	return err
 }
 
-// maxBlocked bounds the number of blocked destinations in a receipt.
-const maxBlocked = 64
+const (
+	// maxBlocked bounds the number of blocked destinations in a receipt.
+	maxBlocked = 64
+	// maxModel bounds the name of its model, which an agent reports, in bytes.
+	maxModel = 200
+)
 
 // receipts returns the receipts of the tasks of a run.
 func (l *Local) receipts(r EndOfRun, v Verdict) map[string]backlog.Receipt {
 	receipt := backlog.Receipt{
-		Commit: r.Commit, Tree: v.Tree, Image: l.Image, Run: r.Run.N, Checks: r.Run.Checks, Model: r.Run.Model,
+		Commit: r.Commit, Tree: v.Tree, Image: l.Image, Run: r.Run.N, Checks: r.Run.Checks, Model: termsafe.Shorten(r.Run.Model, maxModel),
 		Tokens: r.Run.Tokens, CostUSD: r.Run.CostUSD, CostEstimated: r.Run.CostEstimated,
 		Blocked: r.Run.Refused[:min(len(r.Run.Refused), maxBlocked)], Seconds: r.Run.Seconds,
 	}
