@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -41,6 +43,8 @@ type refused struct {
 	ID       string `json:"id"`
 	Why      string `json:"why"`
 	Reported bool   `json:"reported,omitempty"`
+	// Held says that a gate has held it back. It needs a gate later, too.
+	Held bool `json:"held,omitempty"`
 }
 
 // receive lists the sandbox's refs, and adds the objects of new commits to the user's
@@ -58,31 +62,40 @@ func (r *Repo) receive(ctx context.Context, st *state, sh Shell, retry bool) (li
 		return listing.Listing{}, err
 	}
 	req := request{known: known}
-	if !retry {
-		for _, bad := range st.Refused {
+	again := func(_ string, bad refused) bool { return retry && !(bad.Held && r.gate == nil) }
+	for ref, bad := range st.Refused {
+		if !again(ref, bad) {
 			req.without = append(req.without, bad.ID)
 		}
 	}
-	left := maps.Clone(st.Refused)
+	left, wasHeld := maps.Clone(st.Refused), st.Held
 	l, err := r.receiveObjects(ctx, st, sh, req, func(l listing.Listing) map[string]string {
 		maps.DeleteFunc(left, func(ref string, bad refused) bool { return l.Refs[ref] != bad.ID })
-		if !retry {
-			removeRefused(l, left)
-		}
+		skipped := maps.Clone(left)
+		maps.DeleteFunc(skipped, again)
+		removeRefused(l, skipped)
 		return l.Moved(st.Tips)
 	})
-	if _, is := errors.AsType[*invalidError](err); is && len(l.Moved(st.Tips)) > 0 {
-		st.Refused = left
+	_, invalid := errors.AsType[*invalidError](err)
+	_, held := errors.AsType[*HeldError](err)
+	if moved := l.Moved(st.Tips); invalid && len(moved) > 0 || held && hasAttempt(moved) {
+		st.Refused, st.Held = left, wasHeld
 		return l, r.receiveEach(ctx, st, sh, l, known)
 	}
-	if retry {
-		left = nil
-	}
+	maps.DeleteFunc(left, again)
 	if err == nil && (len(left) != len(st.Refused) || st.Held) { // which the gate has let pass, or the sandbox has discarded
 		st.Refused, st.Held = left, false
 		err = r.save(*st)
 	}
 	return l, err
+}
+
+// isAttempt reports whether a ref has what a run has left that was not accepted: what is wrong with it says nothing
+// about other commits.
+func isAttempt(ref string) bool { return strings.HasPrefix(ref, attemptref.Prefix) }
+
+func hasAttempt(refs map[string]string) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Keys(refs)), isAttempt)
 }
 
 // known returns commits that both sides have.
@@ -109,12 +122,17 @@ func (r *Repo) receiveEach(ctx context.Context, st *state, sh Shell, l listing.L
 	}
 	for i, ref := range refname.Sorted(moved, st.Branch) {
 		id := moved[ref]
+		wasHeld := st.Held
 		err := error(&invalidError{fmt.Errorf("more than %d new branches, one of which is invalid", maxSingle)})
 		if i < maxSingle {
 			_, err = r.receiveObjects(ctx, st, sh, request{known: known, only: id}, func(listing.Listing) map[string]string { return map[string]string{ref: id} })
 		}
 		invalid, is := errors.AsType[*invalidError](err)
+		_, held := errors.AsType[*HeldError](err)
 		switch {
+		case held && isAttempt(ref):
+			st.Held = wasHeld
+			st.Refused[ref] = refused{ID: id, Why: err.Error(), Held: true}
 		case is && was[ref].ID == id && was[ref].Why == invalid.Error():
 			st.Refused[ref] = was[ref]
 		case is:
