@@ -355,8 +355,56 @@ func TestAttemptsAreNamed(t *testing.T) {
 	w.sandboxGit("branch", "ralph-attempts/fix-it/1")
 	w.discard()
 	res := w.fetch()
+	w.sandboxGit("update-ref", "refs/ralph/refused/fix-it/2", left)
+	only, err := w.repo.OnlyRefused(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, only, []string{"refs/ralph/refused/fix-it/2"})
 	assert.Equal(t, res.Others["refs/heads/ralph-attempts/fix-it/1"], "refs/ralph/ralph-test/attempts/fix-it/1")
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/attempts/fix-it/1"), left)
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `What the attempt "fix-it/1" has left is at refs/ralph/ralph-test/attempts/fix-it/1`))
 	assert.Assert(t, is.Contains(res.Others["refs/heads/attempts/fix-it/1"], "/@odd-"))
+}
+
+// What an attempt has left may contain secrets: only that is held back, also from a command without a scan.
+func TestAttemptHoldsNothingElseBack(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	plain := w.repo
+	left := w.commit("key.pem", "secret\n")
+	w.sandboxGit("branch", "ralph-attempts/fix-it/1")
+	w.discard()
+	w.repo = w.repo.WithGate(func(_ context.Context, in Incoming) (bool, error) { return !slices.Contains(in.Commits, left), nil })
+
+	good := w.commit("b.txt", "good\n")
+	assert.Equal(t, w.accept(good).Commits, 1)
+	for range 2 {
+		assert.Assert(t, is.Contains(w.fetch().Refused["refs/heads/ralph-attempts/fix-it/1"], "were held back"))
+	}
+	w.repo = plain
+	assert.Assert(t, is.Len(w.fetch().Refused, 1))
+	w.assertNotStored(left)
+	next := w.commit("c.txt", "good\n")
+	w.accept(next)
+	assert.Equal(t, w.tip("main"), next)
+}
+
+// A commit that was taken, but is not on the user's branch yet, has to stay.
+func TestRunThatDropsATakenCommitIsRejected(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	before := w.tip("main")
+	w.write("a.txt", "the user's\n")
+	taken := w.commit("a.txt", "the agent's\n")
+	assert.Assert(t, w.accept(taken).Conflict != nil)
+	w.run(w.root, nil, "rm", "a.txt")
+
+	w.sandboxGit("reset", "-q", "--hard", before)
+	_, err := w.repo.Accept(t.Context(), w.sh, w.commit("b.txt", "without it\n"))
+	assert.ErrorContains(t, err, "of an earlier run is no longer on the branch main")
+	_, rejected := errors.AsType[*RejectedError](err)
+	assert.Assert(t, rejected)
+	assert.Equal(t, w.tip("main"), before)
+	assert.Equal(t, w.accepted(), taken)
+	w.sandboxGit("reset", "-q", "--hard", taken)
+	assert.Equal(t, w.accept(w.commit("b.txt", "on it\n")).Commits, 2)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
 // lfsScript lists the objects of Git LFS.
@@ -39,4 +40,17 @@ func (l *limited) Write(p []byte) (int, error) {
 		return 0, errors.New("too much output")
 	}
 	return l.Builder.Write(p)
+}
+
+// refusedScript lists the refs of what runs have left whose commits were refused.
+const refusedScript = plainGit + `git for-each-ref --format='%(refname)' ` + attemptref.Unfetched + `
+`
+
+// OnlyRefused returns the refs of a sandbox with what runs have left whose commits were refused: no fetch gets them.
+func (r *Repo) OnlyRefused(ctx context.Context, sh Shell) ([]string, error) {
+	var out limited
+	if err := sh(ctx, refusedScript, nil, nil, &out); err != nil {
+		return nil, fmt.Errorf("listing refused commits of the sandbox %s: %w", r.name, err)
+	}
+	return strings.Fields(out.String()), nil
 }

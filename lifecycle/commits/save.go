@@ -53,6 +53,9 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	if sb.Clone && err == nil {
 		err = checkLFS(ctx, repo, sh, sb)
 	}
+	if sb.Clone && err == nil {
+		err = checkRefused(ctx, repo, sh, sb)
+	}
 	if err == nil {
 		err = refused(sb, res)
 	}
@@ -80,6 +83,15 @@ func checkLFS(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, sb life
 	}
 	return hint.Wrap(fmt.Errorf("your repository is missing %s", host.Count(n, "Git LFS object")),
 		"push them with \"git lfs push --all origin\" in %q, then run \"git lfs fetch --all\", or %s", "docker ralph shell", DiscardHint(sb.Name))
+}
+
+// checkRefused keeps a clone with commits of runs that the user's repository has refused.
+func checkRefused(ctx context.Context, repo *gitsync.Repo, sh gitsync.Shell, sb lifecycle.Sandbox) error {
+	refs, err := repo.OnlyRefused(ctx, sh)
+	if err != nil || len(refs) == 0 {
+		return err
+	}
+	return hint.Wrap(fmt.Errorf("what a run has left whose commits were refused is only in the sandbox: %s", host.Some(refs)), "%s", DiscardHint(sb.Name))
 }
 
 // refused returns an error if a sandbox has refs that cannot be fetched: it has the only copy of
