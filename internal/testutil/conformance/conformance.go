@@ -103,7 +103,7 @@ func (s Suite) testLife(t *testing.T) {
 	for _, l := range listed {
 		if l.Name == spec.Name {
 			found++
-			l.Resources, l.Rules, l.Run = made.Resources, made.Rules, made.Run // only lookups set them
+			l.ImageID, l.Resources, l.Rules, l.Run = made.ImageID, made.Resources, made.Rules, made.Run // only lookups set them
 			assert.Equal(t, l, made, "listed sandbox")
 		}
 	}
@@ -129,6 +129,7 @@ func (s Suite) expect(t *testing.T, spec lifecycle.Spec, made lifecycle.Sandbox,
 		Image: spec.Image, Settings: spec.Settings(), Resources: spec.Resources, User: made.User, Ephemeral: spec.Ephemeral,
 		Config: spec.Config, ConfigAt: made.ConfigAt, Egress: spec.Egress.Policy.Mode,
 		Private: made.Private, SignDir: made.SignDir, Unused: sb.Unused,
+		ImageID: sb.ImageID,
 		// They change with each start.
 		Proxy: sb.Proxy, Rules: sb.Rules, Run: sb.Run,
 	}, "what is looked up")
