@@ -62,7 +62,7 @@ func (r *Repo) receive(ctx context.Context, st *state, sh Shell, retry bool) (li
 		return listing.Listing{}, err
 	}
 	req := request{known: known}
-	again := func(_ string, bad refused) bool { return retry && !(bad.Held && r.gate == nil) }
+	again := func(_ string, bad refused) bool { return retry && (!bad.Held || r.gate != nil) }
 	for ref, bad := range st.Refused {
 		if !again(ref, bad) {
 			req.without = append(req.without, bad.ID)

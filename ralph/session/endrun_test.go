@@ -118,7 +118,10 @@ func TestEndRunWithAnUnknownCommit(t *testing.T) {
 	add(t, s, "a")
 	claim(t, s, "a", "me")
 	assert.NilError(t, s.Finish(t.Context(), "a", ""))
-	l := &Local{Store: s, Take: func(_ context.Context, commit string) (Verdict, error) { return Verdict{Refused: "no commit: " + commit}, nil }}
+	l := &Local{Store: s}
+	l.Take = func(_ context.Context, commit string) (Verdict, error) {
+		return Verdict{Refused: "no commit: " + commit}, nil
+	}
 	l.Accepted = func(context.Context) (string, error) { return "c0ffee", nil }
 	verdict, err := l.EndRun(t.Context(), EndOfRun{Agent: "me", Tasks: []string{"a"}})
 	assert.NilError(t, err)
