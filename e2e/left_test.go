@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -66,6 +67,27 @@ func TestShownLoopIsFetched(t *testing.T) {
 	assert.Check(t, is.Contains(res.stderr, ": the last loop has ended\n"))
 }
 
+// A plan of a sandbox does not bring what a killed build has left to the user's branch.
+func TestPlanAfterAKilledBuild(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, enginesFor(t)[0])
+	w.useClone()
+	w.configure(t, "[agent]\nname = \"mine\"\n[agents.mine]\ncommand = [\"sh\", \"{prompt_file}\"]\n")
+	w.write(t, filepath.Join(w.repo, "specs", "a.md"), "# A\n")
+	w.write(t, filepath.Join(w.repo, ".ralph", "prompts", "build.md"), "ralph task claim a; echo a > a.txt; git add a.txt; git commit -qm left; touch /tmp/waiting; sleep 1000\n")
+	w.write(t, filepath.Join(w.repo, ".ralph", "prompts", "plan.md"), "echo p > p.txt; git add p.txt; git commit -qm planned; exit # a note about the attempt follows\n")
+	w.git(t, "add", "-A")
+	w.git(t, "commit", "-qm", "specs")
+	flags := []string{"--agent", "mine", "--image", engines.BaseImage()}
+	w.ok(t, append(flags, "task", "create", "a", "Add a")...)
+	w.killed(t, append(flags, "build")...)
+	run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
+
+	w.ok(t, append(flags, "plan")...)
+	assert.Equal(t, w.git(t, "log", "--format=%s", "-2"), "planned\nspecs")
+	assert.Check(t, is.Contains(w.git(t, "log", "--all", "--format=%s"), "left"), "it is kept")
+}
+
 // What a killed command has left is scanned for secrets, whatever fetches it.
 func TestSecretScanOfAFollowedLoop(t *testing.T) {
 	t.Parallel()
@@ -81,7 +103,9 @@ func TestSecretScanOfAFollowedLoop(t *testing.T) {
 	res := attach.wait(t)
 	assert.Check(t, is.Contains(res.stdout+res.stderr, "deploy.env:1: aws-access-token"))
 	assert.Equal(t, w.statuses(t)["a"], "open")
-	w.ralph(t, "clean", "--force").expect(t, 0)
+	res = w.ralph(t, "clean", "--force").expect(t, 1)
+	assert.Check(t, is.Contains(res.stderr, "whose commits were refused is only in the sandbox: refs/ralph/refused/a/1"))
+	w.ralph(t, "clean", "--discard-commits", "--force", w.sandbox(t).Name).expect(t, 0)
 	assert.Equal(t, w.git(t, "rev-parse", "main"), before)
 	assert.Equal(t, w.git(t, "rev-list", "--all", "--count", "--not", before), "0")
 }

@@ -95,7 +95,7 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 		Logs:   s.logs(), Event: event,
 	}
 	if git != nil {
-		options.Accepted = git.Accepted
+		options.Head = git.Accepted
 		options.Begin = func(ctx context.Context) { git.Begin(ctx, sb, n.ID) }
 		options.Take = func(ctx context.Context, commit string) (door.Verdict, error) { return git.Take(ctx, sb, commit) }
 	}

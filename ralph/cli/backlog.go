@@ -30,6 +30,9 @@ func (o Options) openBacklog(ctx context.Context, j *job, s *agentEnv) (err erro
 	default:
 		return nil
 	}
+	if s.accepted, err = s.backlog.Accepted(ctx); err != nil {
+		return fmt.Errorf("looking for commits that an earlier loop has left: %w", err)
+	}
 	if j.session.Mode != agent.Build {
 		return nil
 	}

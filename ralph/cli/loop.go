@@ -280,7 +280,7 @@ func (j *job) options(ctx context.Context, s *agentEnv) loop.Options {
 		// Without a sandbox the user may be working in the worktree.
 		if branch := guest.LoopBranch(ctx, s.top, os.Getenv(wire.BranchEnv)); branch != nil {
 			if branch.Private = isDir(wire.PrivateGitDir); branch.Private {
-				lo.Reset, lo.Accepted, lo.Died = branch.Reset, s.Accepted, s.Dead
+				lo.Reset, lo.Accepted, lo.Died = branch.Reset, s.accepted, s.Dead
 				lo.LeaveOut = func(ctx context.Context) (func(context.Context) (amend.LeftOut, error), error) {
 					start, err := amend.Worktree(s.top).Begin(ctx)
 					return start.LeaveOut, err

@@ -28,6 +28,7 @@ type agentEnv struct {
 	backlog session.Backlog // of a loop; nil without one
 	store   *backlog.Store  // of that, outside of a sandbox
 	session.Registration
+	accepted string // commit of the branch that the host has as well; empty if unknown
 }
 
 // openSession detects the session's environment. A repository is optional.

@@ -68,6 +68,7 @@ func (emptyBacklog) ApplyDefaults(context.Context) ([]string, error)            
 func (emptyBacklog) BeginRun(context.Context, string) error                     { return nil }
 func (emptyBacklog) Overtaken(context.Context, string) ([]string, error)        { return nil, nil }
 func (emptyBacklog) AdoptHint(context.Context) (string, error)                  { return "", nil }
+func (emptyBacklog) Accepted(context.Context) (string, error)                   { return "", nil }
 func (emptyBacklog) Deregister(context.Context, string) error                   { return nil }
 
 func (emptyBacklog) Register(context.Context) (session.Registration, error) {

@@ -31,10 +31,10 @@ type DoorOptions struct {
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
 	Former task.Former
-	// Begin, Take, Accepted, Image and Receipts are as in [Local].
+	// Begin, Take, Head, Image and Receipts are as in [Local].
 	Begin    func(context.Context)
 	Take     func(ctx context.Context, commit string) (Verdict, error)
-	Accepted func(context.Context) (string, error)
+	Head     func(context.Context) (string, error)
 	Image    string
 	Receipts func(context.Context, []backlog.Receipt)
 	// Logs is the directory of logs.
@@ -62,7 +62,7 @@ const maxTasks = 8
 // NewDoor returns a handler for the requests of a session.
 func NewDoor(o DoorOptions) *Door {
 	local := &Local{
-		Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former, Begin: o.Begin, Take: o.Take, Accepted: o.Accepted,
+		Store: o.Store, Session: o.Session, Alive: o.Alive, Former: o.Former, Begin: o.Begin, Take: o.Take, Head: o.Head,
 		Image: o.Image, Receipts: o.Receipts,
 	}
 	d := &Door{options: o, local: local, slots: make(chan struct{}, maxTasks), running: make(chan struct{}, 1)}

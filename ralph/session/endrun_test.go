@@ -38,12 +38,14 @@ func TestEndRunMakesFinishedTasksDone(t *testing.T) {
 			taken = commit
 			return Verdict{Finish: "merge first", Tree: "7ree"}, nil
 		},
-		Accepted: func(context.Context) (string, error) { return "ba5e", nil },
+		Head:     func(context.Context) (string, error) { return "ba5e", nil },
 		Receipts: func(_ context.Context, all []backlog.Receipt) { receipts = all },
 	}, true)
 	r, err := c.Register(ctx)
 	assert.NilError(t, err)
-	assert.Equal(t, r.Accepted, "ba5e")
+	accepted, err := c.Accepted(ctx)
+	assert.NilError(t, err)
+	assert.Equal(t, accepted, "ba5e")
 	var opened logOpened
 	assert.NilError(t, c.send(ctx, loopPath+openLogName, "1", LogRequest{Loop: runlog.Loop{Mode: "build", Started: noon}}, &opened))
 	for _, slug := range []string{"a", "b"} {
@@ -102,7 +104,7 @@ func TestEndRunWithoutCommitsToTake(t *testing.T) {
 			l := &Local{Store: s}
 			if commit == "" {
 				l.Take = func(context.Context, string) (Verdict, error) { return Verdict{}, errors.New("there is none") }
-				l.Accepted = func(context.Context) (string, error) { return "", nil }
+				l.Head = func(context.Context) (string, error) { return "", nil }
 			}
 			verdict, err := l.EndRun(t.Context(), EndOfRun{Agent: "me", Commit: commit, Tasks: []string{"a"}})
 			assert.NilError(t, err)
@@ -122,7 +124,7 @@ func TestEndRunWithAnUnknownCommit(t *testing.T) {
 	l.Take = func(_ context.Context, commit string) (Verdict, error) {
 		return Verdict{Refused: "no commit: " + commit}, nil
 	}
-	l.Accepted = func(context.Context) (string, error) { return "c0ffee", nil }
+	l.Head = func(context.Context) (string, error) { return "c0ffee", nil }
 	verdict, err := l.EndRun(t.Context(), EndOfRun{Agent: "me", Tasks: []string{"a"}})
 	assert.NilError(t, err)
 	assert.Equal(t, verdict.Refused, "no commit: ")
@@ -145,7 +147,7 @@ func TestFailuresOfTheHostAreNotTheRuns(t *testing.T) {
 	assert.Error(t, err, "the request has no run")
 	assert.Assert(t, !errors.Is(err, ErrEnvironment))
 	unknown := func(context.Context) (string, error) { return "", full }
-	_, err = (&Local{Store: newStore(t), Accepted: unknown}).Register(t.Context())
+	_, err = (&Local{Store: newStore(t), Head: unknown}).Accepted(t.Context())
 	assert.ErrorIs(t, err, syscall.ENOSPC)
 }
 

@@ -28,8 +28,8 @@ type Local struct {
 	Begin func(context.Context)
 	// Take has the user's repository take a commit of the sandbox; nil if it has all of them.
 	Take func(ctx context.Context, commit string) (Verdict, error)
-	// Accepted returns the commit of the sandbox's branch that the host has as well. It may be nil.
-	Accepted func(context.Context) (string, error)
+	// Head returns the commit of the sandbox's branch that the host has as well. It may be nil.
+	Head func(context.Context) (string, error)
 	// Image is the digest of the sandbox's image, and Loop returns the ID of the loop, for receipts. Loop may be nil.
 	Image string
 	Loop  func() string
@@ -44,11 +44,6 @@ func (l *Local) Register(ctx context.Context) (r Registration, err error) {
 	host, err := backlog.Hostname(os.Getenv)
 	if err != nil {
 		return r, err
-	}
-	if l.Accepted != nil {
-		if r.Accepted, err = l.Accepted(ctx); err != nil {
-			return Registration{}, err
-		}
 	}
 	released, err := l.Store.ReleaseDead(ctx, func(a backlog.Agent) bool {
 		alive, known := l.alive(ctx, host, a)
@@ -192,6 +187,14 @@ func (l *Local) Reopen(ctx context.Context, slug, reason string) error {
 	return l.Store.Reopen(ctx, slug, reason)
 }
 
+// Accepted implements [Backlog].
+func (l *Local) Accepted(ctx context.Context) (string, error) {
+	if l.Head == nil {
+		return "", nil
+	}
+	return l.Head(ctx)
+}
+
 // EndRun implements [Backlog]. Its errors wrap [ErrEnvironment].
 func (l *Local) EndRun(ctx context.Context, r EndOfRun) (v Verdict, err error) {
 	if l.Take != nil {
@@ -208,7 +211,7 @@ func (l *Local) EndRun(ctx context.Context, r EndOfRun) (v Verdict, err error) {
 
 // take takes a commit. There may be none in a repository without commits only.
 func (l *Local) take(ctx context.Context, commit string) (v Verdict, err error) {
-	if commit == "" && l.Accepted != nil {
+	if commit == "" {
 		if known, err := l.Accepted(ctx); err != nil || known == "" {
 			return v, err
 		}

@@ -71,6 +71,11 @@ func (c *Client) Reopen(ctx context.Context, slug, reason string) error {
 	return c.do(ctx, "reopen", loopRequest{Slug: slug, Text: reason})
 }
 
+// Accepted implements [Backlog].
+func (c *Client) Accepted(ctx context.Context) (string, error) {
+	return call[string](ctx, c, "accepted", loopRequest{})
+}
+
 // EndRun implements [Backlog].
 func (c *Client) EndRun(ctx context.Context, r EndOfRun) (Verdict, error) {
 	return call[Verdict](ctx, c, "end-run", loopRequest{Run: &r})

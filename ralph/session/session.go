@@ -34,6 +34,8 @@ type Backlog interface {
 	Forgive(ctx context.Context, slug string) error
 	// Reopen makes a task open again that is finished or done.
 	Reopen(ctx context.Context, slug, reason string) error
+	// Accepted returns the commit of the sandbox's branch that the host has as well; empty if unknown.
+	Accepted(ctx context.Context) (string, error)
 	// EndRun has the host take the commits of a run whose checks have passed. If it does, the finished tasks are done.
 	EndRun(ctx context.Context, r EndOfRun) (Verdict, error)
 	// RenameCommit replaces the ID of a commit in the result of a finished task.
@@ -53,8 +55,6 @@ type Registration struct {
 	ID     string     `json:"id"`
 	Dead   []Released `json:"dead,omitempty"`   // tasks of agents that have died
 	Others []Agent    `json:"others,omitempty"` // that are running
-	// Accepted is the commit of the sandbox's branch that the host has as well; empty if unknown.
-	Accepted string `json:"accepted,omitempty"`
 }
 
 // EndOfRun is a run whose checks have passed.

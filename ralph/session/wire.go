@@ -78,6 +78,7 @@ func operations() map[string]func(context.Context, Backlog, loopRequest) (any, e
 		"release": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			return nil, b.Release(ctx, r.Agent, r.Slug, r.Text)
 		},
+		"accepted": func(ctx context.Context, b Backlog, _ loopRequest) (any, error) { return b.Accepted(ctx) },
 		"end-run": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			if r.Run == nil {
 				return nil, errors.New("the request has no run")
