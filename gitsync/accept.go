@@ -36,7 +36,7 @@ func (e *RejectedError) Error() string {
 // Unwrap returns the cause.
 func (e *RejectedError) Unwrap() error { return e.Err }
 
-// rejected returns why a run has to make its commits anew; nil if not.
+// rejected returns why another run has to repeat the commits; nil if not.
 func rejected(res Result, err error) error {
 	_, refused := errors.AsType[*RefusedError](err)
 	_, held := errors.AsType[*HeldError](err)
@@ -65,7 +65,8 @@ func (r *Repo) Accept(ctx context.Context, sh Shell, commit string) (Result, err
 	if !hostgit.IsObjectID(commit) {
 		return Result{}, &RejectedError{fmt.Errorf("%.100q is not a commit", commit)}
 	}
-	if known, err := r.contains(ctx, st.Synced, commit); err != nil || known {
+	// With a commit that was taken before, and is not on the user's branch yet, the sandbox's branch is looked at.
+	if known, err := r.contains(ctx, st.Synced, commit); err != nil || known && st.Accepted == "" {
 		return Result{Branch: st.Branch}, err
 	}
 

@@ -38,7 +38,7 @@ func (w *fixture) rejected(commit string) string {
 	assert.Assert(w.t, is, "%v", err)
 	assert.Equal(w.t, w.tip("main"), before)
 	assert.Equal(w.t, w.accepted(), accepted)
-	assert.Assert(w.t, w.unmerged() == nil, "it is to be made anew")
+	assert.Assert(w.t, w.unmerged() == nil, "another run repeats it")
 	return why.Error()
 }
 
@@ -405,6 +405,9 @@ func TestRunThatDropsATakenCommitIsRejected(t *testing.T) {
 	assert.Assert(t, rejected)
 	assert.Equal(t, w.tip("main"), before)
 	assert.Equal(t, w.accepted(), taken)
+	w.sandboxGit("reset", "-q", "--hard", before)
+	_, err = w.repo.Accept(t.Context(), w.sh, before)
+	assert.ErrorContains(t, err, "of an earlier run is no longer on the branch main")
 	w.sandboxGit("reset", "-q", "--hard", taken)
 	assert.Equal(t, w.accept(w.commit("b.txt", "on it\n")).Commits, 2)
 }
