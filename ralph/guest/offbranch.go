@@ -6,12 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
-// heads returns the commits of the repository's branches, by ref, but for attempts: the loop
-// has committed these.
+// heads returns the commits of the repository's branches, by ref.
 func (b *Branch) heads(ctx context.Context) (map[string]string, error) {
 	out, err := b.git(ctx, "", "for-each-ref", "--format=%(refname) %(objectname)", refPrefix)
 	if err != nil {
@@ -19,7 +16,7 @@ func (b *Branch) heads(ctx context.Context) (map[string]string, error) {
 	}
 	heads := map[string]string{}
 	for line := range strings.Lines(out) {
-		if ref, id, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(ref, attemptref.Prefix) {
+		if ref, id, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
 			heads[ref] = id
 		}
 	}
