@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -79,8 +80,8 @@ func (res Result) Notes() []string {
 			what = "The sandbox's stash"
 		case strings.HasPrefix(name, refname.OlderStash):
 			what = "An older stash of the sandbox"
-		case strings.HasPrefix(name, refname.AttemptBranch):
-			what = fmt.Sprintf("What the attempt %q has left", strings.TrimPrefix(name, refname.AttemptBranch))
+		case strings.HasPrefix(name, attemptref.Prefix):
+			what = fmt.Sprintf("What the attempt %q has left", strings.TrimPrefix(name, attemptref.Prefix))
 		}
 		note := what + " is at " + res.Others[name]
 		if path := res.Submodules[name]; path != "" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
 // branchName are the branches of an agent that keep their name in the user's
@@ -32,12 +33,8 @@ const (
 	Submodule = "@submodule/"
 )
 
-// AttemptBranch begins the branches that have what runs of a loop have left which were not accepted; attempts
-// begins their names in the user's repository, which no other branch gets.
-const (
-	AttemptBranch = "refs/heads/ralph-attempts/"
-	attempts      = "attempts/"
-)
+// Attempts begins the names of attempts in the user's repository, which no other branch gets.
+const Attempts = "attempts/"
 
 // OlderStash begins the name that a listing has for older stashes; the commit follows.
 const OlderStash = "refs/stash@"
@@ -45,7 +42,7 @@ const OlderStash = "refs/stash@"
 // local returns the name for a ref of the sandbox. own is the user's branch.
 func local(ref, own string) string {
 	name, isBranch := strings.CutPrefix(ref, "refs/heads/")
-	attempt, isAttempt := strings.CutPrefix(ref, AttemptBranch)
+	attempt, isAttempt := strings.CutPrefix(ref, attemptref.Prefix)
 	switch {
 	case ref == "HEAD":
 		return Head
@@ -54,8 +51,8 @@ func local(ref, own string) string {
 	case strings.HasPrefix(ref, OlderStash):
 		return Stash + "-" + ref[len(OlderStash):]
 	case isAttempt && name != own && usual(attempt):
-		return attempts + attempt
-	case isBranch && (name == own || usual(name) && !isAttempt && !strings.HasPrefix(name, attempts)):
+		return Attempts + attempt
+	case isBranch && (name == own || usual(name) && !isAttempt && !strings.HasPrefix(name, Attempts)):
 		return name
 	default:
 		return unusualName(ref)

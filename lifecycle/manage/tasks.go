@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -85,7 +86,7 @@ func (b *Backlog) attempts(ctx context.Context) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	fetched := "refs/ralph/" + name + "/attempts/"
+	fetched := "refs/ralph/" + name + "/" + refname.Attempts
 	out, err := git.Run(ctx, "for-each-ref", "--sort=-committerdate", "--format=%(refname)", attemptref.Prefix, fetched)
 	if err != nil {
 		return nil, fmt.Errorf("listing attempts: %w", err)
