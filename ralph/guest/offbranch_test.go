@@ -25,7 +25,7 @@ func TestOffBranchFindsCommitsOfTheRun(t *testing.T) {
 		{name: "an orphan", agent: "git checkout -q --orphan pages; " + commit, want: "run"},
 		{name: "the branch is renamed", agent: "git branch -m trunk; " + commit, want: "run"},
 		{name: "merged", agent: "git checkout -qb other; " + commit + "git checkout -q main; git merge -q other", named: "git rev-parse other"},
-		{name: "an attempt", agent: "git checkout -q --detach; " + commit + "git update-ref refs/heads/ralph-attempts/a/1 HEAD; git checkout -q main"},
+		{name: "a branch named like an attempt", agent: "git checkout -q --detach; " + commit + "git update-ref refs/heads/ralph-attempts/a/1 HEAD; git checkout -q main", want: "run"},
 		{name: "a branch without commits", agent: "git branch other; git branch another earlier"},
 		{name: "named, and its branch deleted", agent: "git checkout -qb other; " + commit + "git checkout -q main; git branch -qD other", named: "git rev-parse HEAD@{1}", want: "run"},
 		{name: "names no commit", agent: "true", named: "echo deadbeef; echo --all"},
