@@ -71,6 +71,7 @@ func TestAcceptedTasks(t *testing.T) {
 	finish(t, s, "3c9e", "b", "reopened", "again")
 	_, err = s.Accept(ctx, "3c9e", map[string]Receipt{"b": {Loop: "x"}, "reopened": {}, "again": {}})
 	assert.NilError(t, err)
+	query(t, s.path, "UPDATE receipts SET receipt = json_set(receipt, '$.time', '2026-01-01T00:00:00Z')")
 	finish(t, s, "3c9e", "a")
 	_, err = s.Accept(ctx, "3c9e", map[string]Receipt{"a": {Loop: "y"}})
 	assert.NilError(t, err)
@@ -84,7 +85,7 @@ func TestAcceptedTasks(t *testing.T) {
 	tasks, err := s.Accepted(ctx)
 	assert.NilError(t, err)
 	assert.Equal(t, len(tasks), 2)
-	assert.Equal(t, tasks[0].Slug+tasks[0].Receipt.Loop+tasks[1].Slug+tasks[1].Receipt.Loop, "aybx")
+	assert.Equal(t, tasks[0].Slug+tasks[0].Receipt.Loop+tasks[1].Slug+tasks[1].Receipt.Loop, "bxay")
 }
 
 // It is all or nothing.
