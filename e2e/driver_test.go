@@ -23,6 +23,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sandboxcli"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
 )
 
@@ -86,6 +87,14 @@ func newDriverWorld(t *testing.T, e engines.Engine, driver string) *world {
 
 // isMicroVM reports whether the world's sandboxes are microVMs.
 func (w *world) isMicroVM() bool { return w.fakeDir != "" }
+
+// stateAfterLoop is the state of a sandbox whose loop has ended: sbx keeps one awake until it is stopped.
+func (w *world) stateAfterLoop() lifecycle.State {
+	if w.driver == config.DriverSbx {
+		return lifecycle.Stopped
+	}
+	return lifecycle.Running
+}
 
 // driverFlags are the flags that choose the world's driver, for a user without a
 // configuration.

@@ -114,25 +114,29 @@ func TestSandboxWithABrokenGitDirectoryCanBeRemoved(t *testing.T) {
 func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		marker := filepath.Join(w.dir, "marker")
-		w.ok(t, "shell", "--", "sh", "-c", // what a run leaves would be left out of its commits
-			"git init -q inner && cd inner && git config user.name x && git config user.email x@y && git commit -q --allow-empty -m x && git config core.fsmonitor 'touch "+marker+"; false'")
+		plant := "git init -q inner && (cd inner && git config user.name x && git config user.email x@y && git commit -q --allow-empty -m x && git config core.fsmonitor 'touch " + marker + "; false')"
+		w.ok(t, "shell", "--", "sh", "-c", plant) // what a run leaves would be left out of its commits
 		w.plan(t, task{ID: "a", Title: "Plant", Steps: []string{"git add -A && git commit -q --amend -m rewritten"}})
 		before := w.git(t, "rev-parse", "main")
-		res := w.ralph(t, "build", "--format", "json", "-n", "1").expect(t, wire.ExitUnmerged)
-		name := w.sandbox(t).Name
-		at := "refs/ralph/" + name + "/@submodule/main"
-		assert.Check(t, is.Contains(res.stderr, "Error: commits of the loop are not on your branch main, but at "+at))
-		assert.Check(t, is.Contains(res.stdout, `{"stop":"unmerged","exit_code":14,"error":"commits of the loop `))
+		res := w.ralph(t, "build", "--format", "json", "-n", "1").expect(t, 10)
+		assert.Check(t, is.Contains(res.stdout, `"outcome":"refused","reason":"the commits add or change the submodule \"inner\"`))
+		assert.Check(t, is.Contains(res.stderr, `Warning: the commits of the run were refused: the commits add or change the submodule "inner"`))
 		for _, args := range [][]string{{"status", "--format", "json"}, {"ls", "--format", "json"}} {
 			shown := strings.ReplaceAll(w.ok(t, args...), " ", "")
-			assert.Check(t, is.Contains(shown, `"exit_code":14`), args)
-			assert.Check(t, is.Contains(shown, `"stop":"unmerged"`), args)
+			assert.Check(t, is.Contains(shown, `"exit_code":10`), args)
+			assert.Check(t, is.Contains(shown, `"stop":"unfinished"`), args)
 		}
-		w.ralph(t, "logs", "-f").expect(t, wire.ExitUnmerged)
+		w.ralph(t, "logs", "-f").expect(t, 10)
+		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), `the commits add or change the submodule "inner"`))
+		assert.Equal(t, w.statuses(t)["a"], "open")
+		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
+
+		// A shell's commits are fetched, and do not come to the branch either.
+		res = w.ralph(t, "shell", "--", "sh", "-c", "test -e inner || { "+plant+"; }; git add -A && git commit -qm shell")
+		at := w.sandboxRef(t, "@submodule/main")
 		assert.Check(t, is.Contains(res.stderr, `Warning: the sandbox's commits add or change the submodule "inner"`))
 		assert.Check(t, is.Contains(res.stderr, "\nHint: do not merge them or check them out"))
 		assert.Check(t, !strings.Contains(res.stderr, "git reset"))
-		assert.Equal(t, w.git(t, "rev-parse", "main"), before)
 		w.git(t, "log", "-p", "--submodule=short", at)
 		res = w.ralph(t, "build").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox's commits add or change the submodule"))
@@ -143,12 +147,11 @@ func TestCommittedRepositoryOfTheAgentIsReported(t *testing.T) {
 		_, err := os.Stat(marker)
 		assert.Assert(t, os.IsNotExist(err), "the agent's program was run")
 
-		// It can be mended in the sandbox, and the sandbox can be recreated.
+		// It can be mended in the sandbox, which is kept for the refused commits.
 		w.ok(t, "shell")
-		assert.Equal(t, w.statuses(t)["a"], "done")
-		res = w.ralph(t, "--recreate", "shell", "--", "true").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "Commits that are not on your branch main stay at "+at+"\nReopened 1 task, whose commits are not on your branch main: a\n"))
-		assert.Equal(t, w.statuses(t)["a"], "open")
+		res = w.ralph(t, "--recreate", "shell", "--", "true").expect(t, 1)
+		assert.Check(t, is.Contains(res.stderr, "whose commits were refused is only in the sandbox: refs/ralph/refused/a/1"))
+		w.ok(t, "clean", "--discard-commits", "--force", w.sandbox(t).Name)
 		w.git(t, "log", "-p", "--submodule=short", at)
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "inner")))
 		w.ok(t, "task", "delete", "a")

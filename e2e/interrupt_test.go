@@ -16,6 +16,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 )
 
 // Ctrl+C, signals, detach keys, and terminal size.
@@ -198,7 +199,7 @@ func (w *world) killAgent(t *testing.T, signals ...syscall.Signal) {
 func (w *world) assertResumable(t *testing.T) {
 	t.Helper()
 	sandbox := w.sandbox(t)
-	assert.Assert(t, sandbox.Running)
+	assert.Equal(t, sandbox.Running, w.stateAfterLoop() == lifecycle.Running)
 	assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "open"})
 	w.ok(t, "build")
 	assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})

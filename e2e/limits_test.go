@@ -186,7 +186,7 @@ func TestLoopSurvivesAFullMemory(t *testing.T) {
 		res := build.wait(t).expect(t, 6)
 		assert.Check(t, is.Contains(res.stderr, "out of memory"))
 		assert.Check(t, w.container(t).State.Running)
-		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "before")
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", w.sandboxRef(t, "main")), "before")
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 	})
 }

@@ -16,6 +16,7 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
@@ -67,8 +68,12 @@ func TestLsListsSandboxesAndLoops(t *testing.T) {
 		assert.Equal(t, w.ok(t, "list-containers", "-q"), sb.Name+"\n")
 		assert.Equal(t, w.ok(t, "ls", "--format", "{{.Name}} {{.Current}} {{.ExitCode}}"), sb.Name+" true 0\n")
 
+		state := "\x1b[32mrunning\x1b[0m"
+		if w.stateAfterLoop() == lifecycle.Stopped {
+			state = "\x1b[90mstopped\x1b[0m"
+		}
 		shell := w.terminal(t, w.docker("ralph", "ls"))
-		assert.Check(t, is.Contains(shell.wait(t).expect(t, 0).stdout, "\x1b[32mrunning\x1b[0m"))
+		assert.Check(t, is.Contains(shell.wait(t).expect(t, 0).stdout, state))
 		plain := w.docker("ralph", "ls")
 		plain.Env = append(plain.Env, "NO_COLOR=1")
 		assert.Check(t, !strings.Contains(w.terminal(t, plain).wait(t).expect(t, 0).stdout, "\x1b["))
@@ -82,7 +87,7 @@ func TestLsOutsideOfTheRepository(t *testing.T) {
 		outside := *w
 		outside.repo = w.home
 		res := outside.ralph(t, "ls").expect(t, 1)
-		assert.Check(t, is.Equal(res.stderr, "Error: not inside a git repository\nHint: list all sandboxes with --all\n"))
+		assert.Check(t, is.Equal(res.stderr, "Error: not inside a git repository\nHint: list all sandboxes with --all\nHint: change to a repository, or create one with \"git init\"\n"))
 		assert.Check(t, is.Contains(outside.ok(t, "ls", "--all", "-q"), name+"\n"))
 		for _, s := range outside.listed(t, "--all") {
 			assert.Check(t, !s.Current)

@@ -23,7 +23,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/e2e/modelapi"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/internal/testutil/slowlink"
-	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // Loops on engines of other machines, over a slow link that breaks.
@@ -107,7 +106,7 @@ func TestRemoteRoundTrips(t *testing.T) {
 		before := link.Stats()
 		w.ok(t, "task", "list")
 		stats := link.Stats().Since(before)
-		assert.Check(t, stats.RoundTrips == 0, "%+v", stats)
+		assert.Check(t, stats.Connections == 0 && stats.Sent+stats.Received < 500, "%+v", stats) // an earlier connection can still end
 		w.ok(t, "build", "-n", "1")
 		stats = link.Stats().Since(before)
 		t.Logf("build with 3000 lines: %+v", stats)
@@ -248,34 +247,31 @@ func TestRemoteFetchContinues(t *testing.T) {
 	w := newWorld(t, remoteEnginesFor(t)[0])
 	link := w.connectTLS(t)
 	w.useDefaults()
-	step := func(id string) []string {
-		return []string{"echo step " + id + "; until [ -e /tmp/" + id + " ]; do sleep 0.2; done; " + ticking("1", id+".txt")}
-	}
-	w.plan(t, task{ID: "a", Title: "A", Steps: step("a")}, task{ID: "b", Title: "B", Priority: 2, Steps: step("b")})
 	w.createSandbox(t)
 	sandbox := w.sandbox(t)
 	cutFetch := func(id string) *process {
 		t.Helper()
-		build := start(t, w.docker("ralph", "build", "-n", "1"))
-		awaitOutput(t, build, "step "+id+"\n")
+		commit := "echo done >" + id + ".txt; git add -A; git commit -qm " + id + ".txt"
+		shell := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "echo step "+id+"; until [ -e /tmp/"+id+" ]; do sleep 0.2; done; "+commit))
+		awaitOutput(t, shell, "step "+id+"\n")
 		w.inside(t, "touch", "/tmp/"+id).expect(t, 0)
 		_, unlock, err := hostgit.Lock(t.Context(), filepath.Join(w.config, "ralph", "locks", sandbox.Name+".git"))
 		assert.NilError(t, err)
 		defer unlock()
-		awaitOutput(t, build, "Fetching commits from the sandbox "+sandbox.Name+"\n") // and waiting for the lock
+		awaitOutput(t, shell, "Fetching commits from the sandbox "+sandbox.Name+"\n") // and waiting for the lock
 		link.Cut()
 		unlock()
-		awaitOutput(t, build, "Warning: the engine does not answer: waiting for it\n")
-		return build
+		awaitOutput(t, shell, "Warning: the engine does not answer: waiting for it\n")
+		return shell
 	}
-	build := cutFetch("a")
+	shell := cutFetch("a")
 	assert.NilError(t, link.Restore())
-	assert.Check(t, is.Contains(build.wait(t).expect(t, 0).stderr, "Reconnected: fetching commits\n"))
+	assert.Check(t, is.Contains(shell.wait(t).expect(t, 0).stderr, "Reconnected: fetching commits\n"))
 	w.assertOnce(t, "a.txt")
 
-	build = cutFetch("b")
-	build.signalGroup(syscall.SIGINT)
-	res := build.wait(t).expect(t, wire.ExitUnmerged)
+	shell = cutFetch("b")
+	shell.signalGroup(syscall.SIGINT)
+	res := shell.wait(t).expect(t, 1)
 	assert.Check(t, is.Contains(res.stderr, "Error: commits stay in the sandbox "+sandbox.Name+": "))
 	assert.NilError(t, link.Restore())
 	w.ok(t, "shell", "--", "true")
