@@ -218,7 +218,7 @@ func TestLoopExitCodes(t *testing.T) {
 		}{
 			{"the only run failed", "build -n 1", []task{bad("b1")}, 6, "the agent shell failed"},
 			{"all runs failed", "build -n 2", []task{bad("b2")}, 6, "the agent shell failed"},
-			{"a run before the last failed", "build -n 2", []task{bad("b3"), good("g3")}, 10, "worked on but not done: b3"},
+			{"a run before the last failed", "build -n 2", []task{bad("b3"), good("g3")}, 10, "unfinished tasks: b3"},
 			{"all is done", "build -n 1", []task{good("g4")}, 0, "Iteration 1: done g4"},
 			{"nothing is left", "build", nil, 0, "the backlog has no tasks"},
 			{"the only plan failed", "plan", nil, 6, "the agent shell failed"},

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-
 )
 
 // Limits of DNS, in bytes.

@@ -71,7 +71,7 @@ func (u *upstream) dialTCP(ctx context.Context, through *url.URL) (net.Conn, err
 	if text := through.Port(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			return nil, errors.New("reaching the host's proxy: its port is not a number")
+			return nil, errors.New("reaching the host's proxy: invalid port")
 		}
 		port = uint16(n)
 	}
