@@ -20,3 +20,16 @@ func (r *Repo) Uncommitted(ctx context.Context) ([]string, error) {
 	}
 	return paths, nil
 }
+
+// HasCommitted reports whether the latest commit of the user's branch has a file or a directory at one of the paths.
+func (r *Repo) HasCommitted(ctx context.Context, paths ...string) (bool, error) {
+	head, err := r.git.Resolve(ctx, "HEAD")
+	if head == "" || err != nil {
+		return false, err
+	}
+	out, err := r.git.Output(ctx, nil, append([]string{"ls-tree", "-z", "--full-tree", "--name-only", head, "--"}, paths...)...)
+	if err != nil {
+		return false, fmt.Errorf("listing the files of the commit %.10s: %w", head, err)
+	}
+	return len(out) > 0, nil
+}
