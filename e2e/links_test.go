@@ -27,7 +27,7 @@ func TestNestedRepositoryStrandsNoCommit(t *testing.T) {
 		)
 		res := w.ralph(t, "build").expect(t, 10)
 		assert.Check(t, is.Contains(res.stderr, "Warning: left out of the commits: "+reason))
-		assert.Check(t, is.Contains(res.stderr, "Error: worked on but not done: a\n"))
+		assert.Check(t, is.Contains(res.stderr, "Error: unfinished tasks: a\n"))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "blocked", "b": "done"})
 		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: "+reason+"\n"))
 		assert.Check(t, is.Contains(w.ok(t, "logs"), "Warning: left out of the commits: "+reason))

@@ -85,6 +85,9 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := t.checkWork(ctx, h.Host); err != nil {
+		return 0, err
+	}
 	if err := commits.CheckUncommitted(ctx, h.Host, t.wt, t.spec, opts.Command, opts.RequireClean); err != nil {
 		return 0, err
 	}

@@ -86,7 +86,7 @@ func TestTaskThatIsRefusedAgainAndAgainIsBlocked(t *testing.T) {
 	g := newGatedLoop(t, []string{"a", "b"}, again, again, again, commit("b")+finished("b"))
 	g.backlog.answer = refuse(3)
 	report, err := Run(t.Context(), g.Options)
-	assert.ErrorContains(t, err, "worked on but not done: a")
+	assert.ErrorContains(t, err, "unfinished tasks: a")
 	assert.Equal(t, report.Stop, Unfinished)
 	assert.DeepEqual(t, outcomes(report), []string{"refused a", "refused a", "refused a", "done b"})
 	assert.Equal(t, g.backlog.tasks["a"].Status, statusBlocked)

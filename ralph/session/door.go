@@ -253,7 +253,7 @@ type output struct {
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	if len(p) > o.left {
-		return 0, errors.New("it is too long")
+		return 0, errors.New("too long")
 	}
 	o.left -= len(p)
 	o.text = append(o.text, p...)
@@ -269,7 +269,7 @@ func refuse(status int, err error) (int, []byte) {
 func encode(result any) (status int, body []byte) {
 	body, err := json.Marshal(result)
 	if err == nil && len(body) > maxAnswer {
-		err = errors.New("it is too long")
+		err = errors.New("too long")
 	}
 	if err != nil {
 		return refuse(http.StatusUnprocessableEntity, fmt.Errorf("encoding the answer: %w", err))

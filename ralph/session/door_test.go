@@ -283,7 +283,7 @@ func TestOutputIsLimited(t *testing.T) {
 	_, err := io.WriteString(&o, "abc")
 	assert.NilError(t, err)
 	_, err = io.WriteString(&o, "d")
-	assert.Error(t, err, "it is too long")
+	assert.Error(t, err, "too long")
 	status, _ := encode(strings.Repeat("x", maxAnswer))
 	assert.Equal(t, status, http.StatusUnprocessableEntity)
 }
