@@ -137,13 +137,13 @@ func (r *Repo) ApplyEdits(ctx context.Context, e *Edits) error {
 			"bring both to the same commit first: switch to the branch %s, and commit or merge what is missing on either side", st.Branch)
 	}
 
-	st.Pending = &pending{From: head, To: head, Token: index.NewToken()} // has the lock of the index
+	st.Pending = &pending{From: head, To: e.Commit, Token: index.NewToken(), Edits: true}
 	if err := r.save(st); err != nil {
 		return err
 	}
-	conflict, err := r.checkOutEdits(ctx, st.Pending.Token, st.Applied, e)
+	conflict, err := r.checkOutEdits(ctx, &st, e)
 	if err != nil {
-		return err
+		return errors.Join(err, r.rollBack(context.WithoutCancel(ctx), st.Pending))
 	}
 	if conflict == nil {
 		st.Applied = e.Commit
@@ -154,8 +154,8 @@ func (r *Repo) ApplyEdits(ctx context.Context, e *Edits) error {
 
 // checkOutEdits writes the files. Those that were applied before, and are still as they were, are
 // treated as if they were committed.
-func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edits) (*Conflict, error) {
-	edit := index.New(r.git, token)
+func (r *Repo) checkOutEdits(ctx context.Context, st *state, e *Edits) (*Conflict, error) {
+	edit := index.New(r.git, st.Pending.Token)
 	defer edit.End()
 	if conflict, err := lockIndex(ctx, edit); err != nil || conflict != nil {
 		return conflict, err
@@ -164,9 +164,9 @@ func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edit
 	here.git = edit.Git(r.git)
 
 	from := e.Base
-	if applied != "" {
+	if st.Applied != "" {
 		var err error
-		if from, err = here.stageApplied(ctx, edit, applied, e.Base); err != nil {
+		if from, err = here.stageApplied(ctx, edit, st.Applied, e.Base); err != nil {
 			return nil, err
 		}
 	}
@@ -174,8 +174,28 @@ func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edit
 	if err != nil {
 		return nil, err
 	}
-	conflict, _, err := here.checkOut(ctx, edit, changes, from, e.Commit)
+	same, conflict, err := here.compare(ctx, changes, len(e.Commit), nil)
+	if err != nil || conflict != nil {
+		return conflict, err
+	}
+	if err := r.saveWriting(st, same); err != nil {
+		return nil, err
+	}
+	conflict, _, err = here.checkOut(ctx, edit, same, from, e.Commit)
 	return conflict, err
+}
+
+// applied returns the files that the user's worktree has got by [Repo.ApplyEdits], with their content then.
+func (r *Repo) applied(ctx context.Context, st state) (map[string]string, error) {
+	if has, err := r.HasCommit(ctx, st.Applied); err != nil || !has { // git gc may have removed it
+		return nil, err
+	}
+	changes, err := r.git.Changes(ctx, st.Applied+"^", st.Applied)
+	files := map[string]string{}
+	for _, c := range changes {
+		files[c.Path] = c.NewID
+	}
+	return files, err
 }
 
 // stageApplied stages the files that have the content that was applied, and returns a tree of them
@@ -192,7 +212,7 @@ func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base 
 	if err != nil {
 		return "", err
 	}
-	same, _ := r.git.Compare(entries, changes, len(base))
+	same, _ := r.git.Compare(entries, changes, len(base), func(hostgit.Change) bool { return true })
 	if len(same) == 0 {
 		return base, nil
 	}

@@ -103,23 +103,40 @@ func TestApplyEditsOfAnotherCommit(t *testing.T) {
 	c.assertClean()
 }
 
-// The lock of a killed command does not stay, and the rest is applied.
+// What a killed command has written is applied again, and its lock does not stay.
 func TestApplyEditsAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	c := newSandbox(t)
-	c.inSandbox("echo agent > a.txt; echo new > new.txt")
-	tip := c.tip("main")
+	c.inSandbox("seq 9 > a.txt; seq 9 > part.txt; echo new > new.txt; rm b.txt; echo mine > mine.txt")
+	e := c.fetchEdits()
 	st, err := c.repo.readState()
 	assert.NilError(t, err)
-	st.Pending = &pending{From: tip, To: tip, Token: index.NewToken()}
+	st.Pending = &pending{From: e.Base, To: e.Commit, Token: index.NewToken(), Edits: true, Writing: true}
 	assert.NilError(t, c.repo.save(st))
 	assert.NilError(t, index.New(c.repo.git, st.Pending.Token).Begin())
-	c.write("new.txt", "new\n")
+	c.run(c.root, nil, "sh", "-c", "seq 3 > a.txt; seq 3 > part.txt; echo new > new.txt; rm b.txt; echo other > mine.txt")
 
+	assert.ErrorContains(t, c.repo.ApplyEdits(t.Context(), c.fetchEdits()), `your "mine.txt" would be overwritten`)
+	assert.Equal(t, c.git("status", "--porcelain"), "?? mine.txt")
+	assert.NilError(t, os.Remove(filepath.Join(c.root, "mine.txt")))
 	c.apply()
-	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n?? new.txt")
+	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n D b.txt\n?? mine.txt\n?? new.txt\n?? part.txt")
 	_, err = os.Stat(filepath.Join(c.root, ".git", "index.lock"))
 	assert.Assert(t, os.IsNotExist(err))
+}
+
+// A commit of the sandbox with what was applied arrives over it.
+func TestCommittedEditsArrive(t *testing.T) {
+	t.Parallel()
+	c := newSandbox(t)
+	c.inSandbox("echo agent > a.txt; echo new > new.txt; echo later > later.txt")
+	c.apply()
+	c.inSandbox("git add a.txt new.txt; git commit -qm agent")
+	assert.Equal(t, c.fetch().Commits, 1)
+	assert.Equal(t, c.git("status", "--porcelain"), "?? later.txt")
+	c.write("later.txt", "mine\n")
+	c.inSandbox("git add later.txt; git commit -qm agent")
+	assert.Equal(t, fetchConflict(t, c, fileInTheWay).Detail, "later.txt")
 }
 
 // An agent's git can print another commit than the script makes.

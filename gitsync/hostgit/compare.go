@@ -22,8 +22,10 @@ type Obstacle struct {
 
 // Compare returns the changes whose files have their new content already, and what is in the way
 // of the others and not tracked; nil for nothing. [git read-tree] refuses to overwrite what is
-// tracked and changed, but removes ignored files, and writes into other repositories.
-func (g Git) Compare(index []Entry, changes []Change, format int) (written []Change, obstacle *Obstacle) {
+// tracked and changed, but removes ignored files, and writes into other repositories. A file that
+// git does not track is in the way with the same content, too, unless applied has it: once it is
+// tracked, the next commits could change or remove it.
+func (g Git) Compare(index []Entry, changes []Change, format int, applied func(Change) bool) (same []Change, obstacle *Obstacle) {
 	c := comparison{g: g, removed: map[string]string{}, renamed: map[string]string{}, repositories: map[string]bool{}}
 	c.tracked, c.dirs = byPath(index)
 	for _, ch := range changes {
@@ -44,9 +46,9 @@ func (g Git) Compare(index []Entry, changes []Change, format int) (written []Cha
 		switch {
 		case free, is && e.OID != ch.OldID, e.Tag == 'S':
 			// read-tree decides
-		case g.BlobID(ch.Path, format) == ch.NewID:
+		case (is || applied(ch)) && g.BlobID(ch.Path, format) == ch.NewID:
 			if !is || e.OID != ch.NewID {
-				written = append(written, ch)
+				same = append(same, ch)
 			}
 		default:
 			if obstacle := c.at(ch.Path); obstacle != nil {
@@ -54,7 +56,7 @@ func (g Git) Compare(index []Entry, changes []Change, format int) (written []Cha
 			}
 		}
 	}
-	return written, nil
+	return same, nil
 }
 
 // byPath returns the entries of an index, and the directories that have tracked files.
