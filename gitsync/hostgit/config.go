@@ -53,7 +53,9 @@ func splitNull(out []byte) []string {
 }
 
 // GlobalExcludes is the path of the user's list of ignored files for all repositories.
-func GlobalExcludes(config gitrepo.Config) string { return globalFile(config, "excludesfile", "ignore") }
+func GlobalExcludes(config gitrepo.Config) string {
+	return globalFile(config, "excludesfile", "ignore")
+}
 
 // globalAttributes is the path of the user's attributes for all repositories.
 func globalAttributes(config gitrepo.Config) string {
