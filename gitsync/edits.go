@@ -25,7 +25,8 @@ type Edits struct {
 
 // editsScript commits the working tree to no branch, with an index of its own, and prints that
 // commit; nothing if there are no edits. Files that the user has sent are excluded there.
-// Repositories in subdirectories are left out: a link to one is all that a commit would have.
+// Repositories in subdirectories are left out: a link to one is all that a commit would have. git add fails
+// for those without a commit, after it has added the rest.
 const editsScript = plainGit + `set -e
 base=$(git rev-parse -q --verify HEAD) || { echo 'the branch has no commits' >&2; exit 1; }
 index=$(git rev-parse --git-path index)
@@ -33,7 +34,11 @@ GIT_INDEX_FILE=$index.edits$$
 export GIT_INDEX_FILE
 trap 'rm -f "$GIT_INDEX_FILE"' EXIT
 cp "$index" "$GIT_INDEX_FILE"
-git -c advice.addEmbeddedRepo=false add -A
+LC_ALL=C
+export LC_ALL
+code=0
+messages=$(git -c advice.addEmbeddedRepo=false add -A --ignore-errors 2>&1) || code=$?
+case $code in 0) ;; 1) ! printf '%s\n' "$messages" | grep '^error: ' | grep -v "/' does not have a commit checked out$" >&2 || exit 1 ;; *) printf '%s\n' "$messages" >&2; exit "$code" ;; esac
 git ls-files -s | sed -n 's/^160000 \([0-9a-f]*\) [0-3]/0 \1/p' | git update-index --index-info
 git ls-tree -r "$base" | sed -n '/^160000 /p' | git update-index --index-info
 tree=$(git write-tree)

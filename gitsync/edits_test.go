@@ -33,7 +33,7 @@ func TestApplyEdits(t *testing.T) {
 	c.write("mine.txt", "mine\n")
 	c.git("add", "mine.txt")
 	c.inSandbox(`echo agent > a.txt; rm b.txt; mkdir -p deep nested; echo x > deep/x; ln -s a.txt link; echo y > dir/c.txt; git add dir
-git init -q nested; echo x > 'a "name"'`)
+(unset GIT_DIR GIT_WORK_TREE; git init -q nested; echo x > nested/x; git init -q more; cd more; git commit -q --allow-empty -m x); echo x > 'a "name"'`)
 	status := c.inSandbox("git status --porcelain")
 	e := c.fetchEdits()
 	assert.DeepEqual(t, e.Paths, []string{`a "name"`, "a.txt", "b.txt", "deep/x", "dir/c.txt", "link"})
@@ -51,6 +51,15 @@ git init -q nested; echo x > 'a "name"'`)
 	assert.Equal(t, c.read("a.txt")+c.read("b.txt")+c.read("deep/z")+c.read("dir/c.txt"), "agent\nmore\nnew\nz\nc\n")
 	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n M b.txt\nA  mine.txt\n?? \"a \\\"name\\\"\"\n?? deep/")
 	c.apply()
+}
+
+// Files that git does not take are no part of the rest.
+func TestEditsThatGitDoesNotTake(t *testing.T) {
+	t.Parallel()
+	c := newSandbox(t)
+	c.inSandbox(`git config core.autocrlf input; git config core.safecrlf true; printf 'x\r\n' > a.txt`)
+	_, err := c.repo.FetchEdits(t.Context(), c.sh)
+	assert.ErrorContains(t, err, "CRLF would be replaced by LF in a.txt")
 }
 
 // Neither a changed file of the user, nor one that git does not know, is overwritten, and then
