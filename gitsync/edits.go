@@ -203,8 +203,7 @@ func (r *Repo) applied(ctx context.Context, st state) (map[string]string, error)
 	return files, err
 }
 
-// stageApplied stages the files that have the content that was applied, and returns a tree of them
-// and the base.
+// stageApplied stages the files that are as they were applied, and returns a tree of them and the base.
 func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base string) (tree string, err error) {
 	if parent, err := r.git.Line(ctx, "rev-parse", "-q", "--verify", applied+"^"); err != nil || parent != base {
 		return base, ctx.Err() // it was removed by git gc, or the user has committed since
@@ -218,11 +217,11 @@ func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base 
 		return "", err
 	}
 	same, _ := r.git.Compare(entries, changes, len(base), func(hostgit.Change) bool { return true })
-	if len(same) == 0 {
+	if same = append(same, r.git.Removed(entries, changes)...); len(same) == 0 {
 		return base, nil
 	}
 	lines := hostgit.IndexInfo(same)
-	if _, err := r.git.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--index-info"); err != nil {
+	if _, err := r.git.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--replace", "--index-info"); err != nil {
 		return "", fmt.Errorf("comparing your files with the sandbox's: %w", err)
 	}
 	return r.treeWith(ctx, edit, base, lines)
@@ -232,7 +231,7 @@ func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base 
 func (r *Repo) treeWith(ctx context.Context, edit index.Edit, base, lines string) (tree string, err error) {
 	g := edit.Scratch(r.git)
 	if _, err = g.Output(ctx, nil, "read-tree", base); err == nil {
-		_, err = g.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--index-info")
+		_, err = g.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--replace", "--index-info")
 	}
 	if err == nil {
 		tree, err = g.Line(ctx, "write-tree")

@@ -53,6 +53,27 @@ func TestApplyEdits(t *testing.T) {
 	c.apply()
 }
 
+// What was applied is not in the way of the same edits, nor of others, whatever kind of change it is.
+func TestApplyEditsOfAnyKindTwice(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.git("config", "core.safecrlf", "false")
+	w.run(w.root, nil, "sh", "-ec", `ln -s a.txt link; ln -s a.txt other; echo x > run; echo x > plain; printf a.txt > text; git add -A; git commit -qm more`)
+	w.createSandbox()
+	w.inSandbox(`rm -r dir; echo f > dir; rm link; mkdir link; echo x > link/x; rm other; printf a.txt > other; rm text; ln -s a.txt text
+chmod +x run; rm plain; mkdir -p deep; echo '#!' > deep/run; chmod +x deep/run; git mv a.txt moved.txt`)
+	w.apply()
+	first := contents(t, w.root)
+	assert.DeepEqual(t, first, contents(t, w.work))
+	w.apply()
+	assert.DeepEqual(t, contents(t, w.root), first)
+
+	w.inSandbox(`rm dir; mkdir dir; echo again > dir/c.txt; chmod -x run; echo more >> deep/run; rm text; printf x > text; git mv moved.txt a.txt`)
+	w.apply()
+	assert.DeepEqual(t, contents(t, w.root), contents(t, w.work))
+	assert.Equal(t, w.git("diff", "--summary"), w.inSandbox("git diff --summary"))
+}
+
 // Files that git does not take are no part of the rest.
 func TestEditsThatGitDoesNotTake(t *testing.T) {
 	t.Parallel()

@@ -46,8 +46,8 @@ func (g Git) Compare(index []Entry, changes []Change, format int, applied func(C
 		switch {
 		case free, is && e.OID != ch.OldID, e.Tag == 'S':
 			// read-tree decides
-		case (is || applied(ch)) && g.BlobID(ch.Path, format) == ch.NewID:
-			if !is || e.OID != ch.NewID {
+		case (is || applied(ch)) && g.has(ch, format):
+			if !is || e.OID != ch.NewID || e.Mode != ch.NewMode {
 				same = append(same, ch)
 			}
 		default:
@@ -57,6 +57,32 @@ func (g Git) Compare(index []Entry, changes []Change, format int, applied func(C
 		}
 	}
 	return same, nil
+}
+
+// Removed returns the changes that remove tracked files which are not there any more.
+func (g Git) Removed(index []Entry, changes []Change) (removed []Change) {
+	tracked, _ := byPath(index)
+	for _, ch := range changes {
+		_, err := os.Lstat(filepath.Join(g.Root, filepath.FromSlash(ch.Path)))
+		if ch.Deleted() && tracked[ch.Path].OID == ch.OldID && err != nil {
+			removed = append(removed, ch)
+		}
+	}
+	return removed
+}
+
+// has reports whether a file has the new content and mode of a change.
+func (g Git) has(c Change, format int) bool {
+	return g.BlobID(c.Path, format) == c.NewID && g.hasMode(c.Path, c.NewMode)
+}
+
+// hasMode reports whether a file has a mode, as far as the file system tells.
+func (g Git) hasMode(name, mode string) bool {
+	info, err := os.Lstat(filepath.Join(g.Root, filepath.FromSlash(name)))
+	if err != nil || (info.Mode()&os.ModeSymlink != 0) != (mode == link) {
+		return false
+	}
+	return mode == link || g.Known.Last("core", "filemode") == "false" || (info.Mode()&0o100 != 0) == (mode == executable)
 }
 
 // byPath returns the entries of an index, and the directories that have tracked files.

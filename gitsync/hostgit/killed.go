@@ -196,7 +196,8 @@ func (g Git) hasWritten(ctx context.Context, root *os.Root, c Change, format int
 	case "", c.OldID:
 		return false, false, nil
 	case c.NewID:
-		return false, true, nil
+		info, err := root.Lstat(filepath.FromSlash(c.Path))
+		return false, err == nil && (info.Mode()&os.ModeSymlink != 0) == (c.NewMode == link), nil
 	}
 	if !strings.HasPrefix(c.NewMode, "100") { // git makes a link at once
 		return false, false, nil
