@@ -24,7 +24,7 @@ type Edits struct {
 }
 
 // editsScript commits the working tree to no branch, with an index of its own, and prints that
-// commit; nothing if there are no edits. Files that the user has sent are excluded there.
+// commit; if there are no edits, the one that is checked out after "clean". Files that the user has sent are excluded there.
 // Repositories in subdirectories are left out: a link to one is all that a commit would have. git add fails
 // for those without a commit, after it has added the rest.
 const editsScript = plainGit + `set -e
@@ -42,7 +42,7 @@ case $code in 0) ;; 1) ! printf '%s\n' "$messages" | grep '^error: ' | grep -v "
 git ls-files -s | sed -n 's/^160000 \([0-9a-f]*\) [0-3]/0 \1/p' | git update-index --index-info
 git ls-tree -r "$base" | sed -n '/^160000 /p' | git update-index --index-info
 tree=$(git write-tree)
-[ "$tree" != "$(git rev-parse "$base^{tree}")" ] || exit 0
+[ "$tree" != "$(git rev-parse "$base^{tree}")" ] || { echo "clean $base"; exit; }
 git -c user.name=ralph -c user.email=ralph@localhost commit-tree -p "$base" -m 'uncommitted changes' "$tree"
 `
 
@@ -63,8 +63,8 @@ func (r *Repo) CountEdits(ctx context.Context, sh Shell) (n int, err error) {
 	return n, nil
 }
 
-// FetchEdits fetches the edits of a clone, after [Repo.Fetch]; nil if there are none. They are
-// verified like commits.
+// FetchEdits fetches the edits of a clone, after [Repo.Fetch]; nil if there are none, and none were applied
+// before. They are verified like commits.
 func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 	r, st, unlock, err := r.open(ctx)
 	if err != nil {
@@ -76,8 +76,8 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 	if err := sh(ctx, editsScript, nil, nil, &out); err != nil {
 		return nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: %w", r.name, err)
 	}
-	commit := strings.TrimSpace(out.String())
-	if commit == "" {
+	commit, isClean := strings.CutPrefix(strings.TrimSpace(out.String()), "clean ")
+	if isClean && st.Applied == "" {
 		return nil, nil
 	}
 	if !hostgit.IsObjectID(commit) {
@@ -90,6 +90,13 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fetching uncommitted changes of the sandbox %s: %w", r.name, err)
+	}
+	if isClean { // what was applied is undone
+		if parent, err := r.git.Resolve(ctx, st.Applied+"^"); err != nil || parent != commit {
+			return nil, err
+		}
+		files, err := r.applied(ctx, st)
+		return &Edits{Base: commit, Commit: commit, Paths: slices.Sorted(maps.Keys(files))}, err
 	}
 	return r.edits(ctx, commit)
 }
@@ -152,6 +159,9 @@ func (r *Repo) ApplyEdits(ctx context.Context, e *Edits) error {
 	}
 	if conflict == nil {
 		st.Applied = e.Commit
+	}
+	if st.Applied == e.Base {
+		st.Applied = ""
 	}
 	st.Pending = nil
 	return errors.Join(asApplyError(conflict), r.save(st))

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -72,6 +73,12 @@ chmod +x run; rm plain; mkdir -p deep; echo '#!' > deep/run; chmod +x deep/run; 
 	w.apply()
 	assert.DeepEqual(t, contents(t, w.root), contents(t, w.work))
 	assert.Equal(t, w.git("diff", "--summary"), w.inSandbox("git diff --summary"))
+
+	w.inSandbox("git reset -q --hard; git clean -qfd")
+	assert.Check(t, slices.Contains(w.fetchEdits().Paths, "deep/run"))
+	w.apply()
+	w.assertClean()
+	assert.Assert(t, w.fetchEdits() == nil)
 }
 
 // Files that git does not take are no part of the rest.
