@@ -102,7 +102,11 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive.Archive, branch string)
 	return nil
 }
 
-// excludes returns the user's lists of ignored files, and the prompts, which a clone gets without a commit.
+// agentWorktrees are where agents and their tools add worktrees, of which a commit would have a link.
+const agentWorktrees = "/.worktrees/\n/.claude/worktrees/\n"
+
+// excludes returns the user's lists of ignored files, the prompts, which a clone gets without a commit, and
+// the worktrees of agents.
 func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 	for _, path := range []string{hostgit.GlobalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
 		content, err := readCopied(path)
@@ -113,5 +117,5 @@ func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 			lines = append(append(lines, content...), '\n')
 		}
 	}
-	return append(lines, "/"+promptsDir+"/\n"...), nil
+	return append(lines, "/"+promptsDir+"/\n"+agentWorktrees...), nil
 }
