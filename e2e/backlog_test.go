@@ -80,10 +80,13 @@ func TestBacklogNeedsNoEngine(t *testing.T) {
 		w.plan(t, task{ID: "a", Title: "A", Steps: []string{`ralph task ask a "Why?" --default because --default-after 8h`}})
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		w.ralph(t, "build", "-n", "1")
-		w.ok(t, "clean", "--force")
 
 		away := *w
 		away.env = append(slices.Clone(w.env), "DOCKER_HOST="+deadHost)
+		assert.Check(t, is.Contains(away.ok(t, "status"), w.slug))
+		assert.Check(t, is.Contains(away.ok(t, "ls"), w.slug))
+		w.ok(t, "clean", "--force")
+
 		assert.Check(t, is.Contains(away.ok(t, "questions"), "a: A\n  Why?\n  1. because (default in "))
 		assert.Check(t, is.Contains(away.ok(t, "questions", "--all"), "a: A\n  Why?\n"))
 		assert.Equal(t, away.ok(t, "answer", "a", "so"), "answered a: so\n")

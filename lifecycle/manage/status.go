@@ -100,6 +100,7 @@ func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.
 			name = r.Sandbox
 		}
 	}
+	h.SelectedBy = "" // a sandbox is described wherever it is
 	l, err = h.Locate(ctx, name)
 	if engine.ConnectionLost(err) {
 		h.Warn(err)
