@@ -55,7 +55,7 @@ func TestLoopUsesItsBacklog(t *testing.T) {
 	assert.NilError(t, c.RenameCommit(ctx, "b", "1", "2"))
 	tasks, err := c.Tasks(ctx)
 	assert.NilError(t, err)
-	assert.Equal(t, tasks["b"].Result, `{"commit":"2"}`)
+	assert.Equal(t, tasks["b"].Commit, "2")
 	assert.NilError(t, c.Reopen(ctx, "b", "make test failed"))
 	assert.NilError(t, c.Park(ctx, "b", "Is the check right?", "yes", "no"))
 	defaults, err := c.ApplyDefaults(ctx)
