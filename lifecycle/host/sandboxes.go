@@ -56,14 +56,16 @@ func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]L
 	return withoutDuplicates(slices.Concat(found...)), errors.Join(errs...)
 }
 
-// containers lists the sandboxes of the selected engine. If it does not answer, these are the recorded ones.
+// containers lists the sandboxes of the selected engine. If it does not answer in time, these are the recorded ones.
 func (h Host) containers(ctx context.Context, connected func() (API, error), records map[string]EngineRecord) ([]Located, error) {
-	api, err := connected()
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errNoAnswer)
+	defer cancel()
+	api, err := within(ctx, connected)
 	if err != nil {
 		return h.unreachable(h.Selected, records), fmt.Errorf("%s driver: %w", config.DriverContainer, err)
 	}
 	found, err := list(ctx, h.onEngine(api, h.Selected))
-	if engine.ConnectionLost(err) {
+	if err = late(ctx, err); engine.ConnectionLost(err) || errors.Is(err, errNoAnswer) {
 		found = h.unreachable(h.Selected, records)
 	}
 	return found, err

@@ -4,14 +4,12 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
@@ -127,16 +125,13 @@ func addSizes(ctx context.Context, h host.Host, mine []host.Located, list []Sand
 }
 
 // SandboxNames returns the names of this repository's sandboxes for shell
-// completion; outside of a repository, those of all sandboxes.
-func SandboxNames(ctx context.Context, h host.Host) ([]string, error) {
-	list, err := Sandboxes(ctx, h, ListOptions{Names: true})
-	if errors.Is(err, gitrepo.ErrNotRepository) {
-		list, err = Sandboxes(ctx, h, ListOptions{Names: true, All: true})
-	}
-	var names []string
-	for _, s := range list {
-		if s.State != string(lifecycle.NotFound) {
-			names = append(names, s.Name)
+// completion; outside of a repository, those of all sandboxes. It asks no engine.
+func SandboxNames(ctx context.Context, h host.Host) (names []string, err error) {
+	at, _ := h.Here(ctx) // an error is an incomplete worktree
+	all, err := h.AllRecorded()
+	for _, sb := range all {
+		if !at.Inside || at.Has(sb) {
+			names = append(names, sb.Name)
 		}
 	}
 	return names, err

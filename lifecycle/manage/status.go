@@ -17,7 +17,6 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
@@ -100,12 +99,7 @@ func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.
 			name = r.Sandbox
 		}
 	}
-	l, err = h.Locate(ctx, name)
-	if engine.ConnectionLost(err) {
-		h.Warn(err)
-		l, err = h.Recorded(name), nil
-	}
-	if err != nil {
+	if l, err = h.LocateOrRecorded(ctx, name); err != nil {
 		return l, err
 	}
 	theirs := l.Sandbox.OtherClient != "" && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(l.Sandbox) != nil

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
@@ -118,7 +119,9 @@ func (b *reasonBacklog) Tasks(ctx context.Context) (map[string]session.Task, err
 		}
 		if slug == "b" && task.Status != statusOpen {
 			result, _ := exec.CommandContext(ctx, "cat", b.dir+"/result").Output()
-			task.Result = string(result)
+			var named struct{ Commit string }
+			_ = json.Unmarshal(result, &named) // none yet
+			task.Commit = named.Commit
 		}
 		tasks[slug] = task
 	}

@@ -185,7 +185,7 @@ func TestLogOfOthersIsRefused(t *testing.T) {
 }
 
 func TestMalformedLogRequestsAreRefused(t *testing.T) {
-	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret", Logs: t.TempDir()})
+	d := NewDoor(DoorOptions{Store: newStore(t), Command: "build", Token: "secret", Logs: t.TempDir()})
 	for _, path := range []string{openLogName, writeLogName} {
 		for _, body := range []string{"", "[]", `{"x":1}`, `{} {}`} {
 			status, _ := post(d, "POST", loopPath+path, body, requestHeader, "1")
