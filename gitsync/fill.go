@@ -102,6 +102,9 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive.Archive, branch string)
 	return nil
 }
 
+// ReportFile is what docker ralph report writes by default, where it is run. Agents do not commit it.
+const ReportFile = "ralph-report.html"
+
 // excludes returns the user's lists of ignored files, and the prompts, which a clone gets without a commit.
 func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 	for _, path := range []string{hostgit.GlobalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
@@ -113,5 +116,5 @@ func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 			lines = append(append(lines, content...), '\n')
 		}
 	}
-	return append(lines, "/"+promptsDir+"/\n"...), nil
+	return append(lines, "/"+promptsDir+"/\n"+ReportFile+"\n"...), nil
 }
