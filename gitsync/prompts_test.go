@@ -99,3 +99,10 @@ func TestCopiedPromptsBecomeTracked(t *testing.T) {
 	c.push()
 	assert.Equal(t, content(), "Build it.")
 }
+
+// An agent that adds all files does not commit the user's report.
+func TestReportsAreNotCommitted(t *testing.T) {
+	t.Parallel()
+	c := newRepo(t).fillSandbox()
+	assert.Equal(t, c.inSandbox("mkdir below; touch "+ReportFile+" below/"+ReportFile+"; git status --porcelain"), "")
+}
