@@ -122,6 +122,8 @@ func TestCommandsRunInTheWorkingDirectory(t *testing.T) {
 		sub := filepath.Join(w.repo, "some dir", "ünter")
 		w.write(t, filepath.Join(sub, "specs", "s.md"), "# Below\n")
 		w.chown(t, w.repo)
+		w.git(t, "add", "-A")
+		w.git(t, "commit", "-qm", "specs")
 		in := func(args ...string) result {
 			cmd := w.docker(append([]string{"ralph"}, args...)...)
 			cmd.Dir = sub

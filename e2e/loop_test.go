@@ -151,6 +151,49 @@ func TestPlanCreatesTasksFromSpecs(t *testing.T) {
 	})
 }
 
+// A dry run of plan shows the tasks of the agent and leaves the backlog as it is. The specs that the agent has committed are
+// delivered.
+func TestDryRunOfPlanLeavesTheBacklog(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.ok(t, "task", "create", "things/01", "Add things", "-r", "things.md")
+		w.ok(t, "task", "create", "things/02", "Add more", "-r", "things.md")
+		before := w.ok(t, "task", "export")
+		res := w.ralph(t, "--dry-run", "plan").expect(t, 0)
+		assert.Check(t, is.Contains(res.stdout, "Command:     ralph plan\n"))
+		assert.Check(t, is.Contains(res.stderr, "Hint: to see the plan itself, run \"docker ralph plan --dry-run\"\n"))
+		assert.Equal(t, len(w.sandboxes(t)), 0)
+
+		w.write(t, filepath.Join(w.repo, "specs", "things.md"), "# Things\n\n```ralph-tasks\n"+
+			`{"id":"things/01","t":"Add all things","steps":["true"]}`+"\n"+`{"id":"things/03","t":"Add the rest","deps":["things/01"]}`+"\n```\n")
+		w.git(t, "commit", "-qam", "spec")
+		out := w.ok(t, "plan", "--dry-run")
+		assert.Check(t, is.Contains(out, `
+CHANGE  TASK       TITLE
+change  things/01  Add all things
+close   things/02  Add more
+add     things/03  Add the rest
+`))
+		assert.Check(t, is.Contains(out, "Total: 1 run, 1 task to add, 1 to change, 1 to close, 0 commits | "))
+		assert.Check(t, is.Contains(out, "Dry run: the backlog was not changed.\n"))
+		assert.Equal(t, w.ok(t, "task", "export"), before)
+
+		w.configure(t, "[agent]\nname = \"mine\"\n[agents.mine]\ncommand = [\"sh\", \"{prompt_file}\"]\n")
+		w.write(t, filepath.Join(w.repo, ".ralph", "prompts", "plan.md"), `set -e
+ralph task create more/01 "Add it" -r more.md
+echo '{"id":"things/01","t":"Add things","spec":"things.md"}' | ralph task plan-sync
+echo "# More" >specs/more.md; git add specs; git commit -q --allow-empty -m "Specify more"
+`)
+		flags := []string{"--agent", "mine", "--image", engines.BaseImage(), "--recreate"}
+		out = w.ok(t, append(flags, "plan", "--dry-run", "--format", "json")...)
+		assert.Check(t, is.Contains(out, `"tasks":[{"change":"add","id":"more/01","title":"Add it"},{"change":"close","id":"things/02","title":"Add more"}]`))
+		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Specify more")
+		assert.Equal(t, w.ok(t, "task", "export"), before)
+
+		assert.Check(t, is.Contains(w.ok(t, append(flags, "plan")...), "Total: 1 run, 1 task added, 1 closed, 1 commit | "))
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"things/01": "open", "more/01": "open"})
+	})
+}
+
 func TestFailedTaskIsReleasedWithAReason(t *testing.T) {
 	onDrivers(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"echo oops >&2; exit 3"}})

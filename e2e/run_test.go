@@ -100,6 +100,7 @@ func TestShell(t *testing.T) {
 		assert.Equal(t, run(t, below).expect(t, 0).stdout,
 			filepath.Join(w.repo, "below")+" given main\nUna User\n0 open, 0 active, 0 done, 0 blocked, 0 deleted\n")
 		w.assertOwnership(t)
+		w.ok(t, "shell", "--", "rm", "below/made") // which is reported at the end of each shell
 
 		// Data that goes elsewhere is not touched.
 		assert.Equal(t, w.ok(t, "shell", "--", "printf", `\033]0;x\007\377\n`), "\x1b]0;x\x07\xff\n")

@@ -198,7 +198,7 @@ func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "commits of the sandbox that are on no branch: they stay at "+kept+"\n"))
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", kept), "Only inside")
 
-		res = w.ralph(t, "worktree", "rm", "--force", "x").expect(t, 0)
+		w.ralph(t, "worktree", "rm", "--force", "x").expect(t, 0)
 		assert.Equal(t, len(w.containers(t)), 0)
 		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", kept), "Only inside")

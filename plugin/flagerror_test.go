@@ -27,7 +27,7 @@ func failing(t *testing.T, args ...string) error {
 func TestFlagsOfCommandsBeforeThemHaveAHint(t *testing.T) {
 	for _, name := range []string{runflags.Build, runflags.Plan, runflags.Run} {
 		for _, f := range runflags.Of(name).Flags {
-			if f.Name == runflags.Help {
+			if f.Name == runflags.Help || f.Name == runflags.DryRun { // which has another meaning before the command
 				continue
 			}
 			args := []string{"--" + f.Name}

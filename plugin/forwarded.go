@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -91,7 +92,11 @@ func newForwardedCommand(d dispatcher, name string) *cobra.Command {
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name, completeWords(flag.Values...))
 		}
 	}
-	d.options.flags.VisitAll(flags.AddFlag)
+	d.options.flags.VisitAll(func(flag *pflag.Flag) {
+		if flags.Lookup(flag.Name) == nil { // plan has its own --dry-run
+			flags.AddFlag(flag)
+		}
+	})
 	return cmd
 }
 

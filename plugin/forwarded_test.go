@@ -71,6 +71,24 @@ func TestArgumentsOfForwardedCommands(t *testing.T) {
 	}
 }
 
+// Before its name, --dry-run previews the sandbox of plan, and after it the plan.
+func TestDryRunOfPlan(t *testing.T) {
+	for _, tc := range []struct {
+		command, args string
+		preview       bool
+		rest          string
+	}{
+		{"plan", "--dry-run -n 2", false, "--dry-run -n 2"},
+		{"plan", "--agent shell --dry-run", false, "--dry-run"},
+		{"build", "--dry-run -n 2", true, "-n 2"},
+	} {
+		o, rest, err := parseForwarded(t, tc.command, strings.Fields(tc.args)...)
+		assert.NilError(t, err)
+		assert.Check(t, is.Equal(o.dryRun, tc.preview), tc.args)
+		assert.Check(t, is.Equal(strings.Join(rest, " "), tc.rest))
+	}
+}
+
 func TestCommandOfAShell(t *testing.T) {
 	for args, want := range map[string]string{"": "", "--memory 4g -- env -x": "-- env -x", "sh -c true": "-- sh -c true", "-- -- x": "-- -- x"} {
 		f := &forwarded{}

@@ -17,6 +17,7 @@ const (
 	Prompt        = "prompt"
 	Danger        = "danger"
 	Resume        = "resume"
+	DryRun        = "dry-run"
 	Format        = "format"
 	Help          = "help"
 )

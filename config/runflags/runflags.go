@@ -47,10 +47,16 @@ func plan() Command {
 		Name: Plan, Args: "[options]", Short: "Create tasks from the specs",
 		Long: `Run the agent to compare ./specs with the code and add what is missing to the
 backlog. No code is changed.`,
+		Notes: `With --dry-run, the agent plans on a copy of the backlog. The tasks that it
+would add, change, close and reopen are listed, and the copy is removed.
+"docker ralph --dry-run plan" starts no agent: it prints the sandbox, image and
+key that a plan would use.`,
 		Examples: `  ralph plan
+  ralph plan --dry-run
   ralph plan -n 3 -m sonnet`,
 		ExitCode: "The exit codes are those of ralph build.",
-		Flags:    loopFlags(Flag{Usage: "Run the agent N times", Default: "1"}, "off"),
+		Flags: slices.Insert(loopFlags(Flag{Usage: "Run the agent N times", Default: "1"}, "off"), 1,
+			Flag{Name: DryRun, Usage: "Show the plan without changing the backlog"}),
 	}
 }
 

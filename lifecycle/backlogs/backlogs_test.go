@@ -265,3 +265,35 @@ func TestReadersShowTheBacklog(t *testing.T) {
 	assert.NilError(t, err)
 	assert.DeepEqual(t, none, []taskjson.OpenQuestion(nil))
 }
+
+// The copy of a dry run is kept for another process that takes it over, and removed with or after its record.
+func TestCopiesOfDryRuns(t *testing.T) {
+	const name = "ralph-acme-shop-main"
+	f := newFixture(t)
+	s := f.open(t, "main")
+	add(t, s, "a")
+	open := func(id string) *backlog.Store {
+		c, err := OpenCopy(t.Context(), f.h, name, id, s)
+		assert.NilError(t, err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	assert.NilError(t, SweepCopies(f.h, name), "there are none")
+	for _, id := range []string{"running", "killed", "ended"} {
+		add(t, open(id), id)
+		assert.DeepEqual(t, slugs(t, open(id)), []string{"a", id})
+	}
+	assert.DeepEqual(t, slugs(t, s), []string{"a"})
+
+	held, err := f.h.NewRecord(host.Record{ID: "running", Command: []string{"ralph", "plan", "--dry-run"}, Sandbox: name + "-abcdefgh"})
+	assert.NilError(t, err)
+	defer held.Done(nil)
+	assert.NilError(t, RemoveCopy(f.h, name, "ended"))
+	assert.NilError(t, RemoveCopy(f.h, name, "none"))
+	assert.NilError(t, SweepCopies(f.h, name))
+	left, err := os.ReadDir(copyDir(f.h, name, ""))
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 1)
+	assert.Equal(t, left[0].Name(), "running")
+	assert.DeepEqual(t, slugs(t, open("killed")), []string{"a"})
+}

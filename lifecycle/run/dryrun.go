@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
 
+	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/credential"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
@@ -78,6 +80,9 @@ func DryRun(ctx context.Context, h host.Host, opts Options) error {
 		if _, err := fmt.Fprintf(h.Stdout, "%-13s%s\n", line[0]+":", termsafe.Line(line[1])); err != nil {
 			return err
 		}
+	}
+	if opts.Command == runflags.Plan && !slices.Contains(opts.Args, "--"+runflags.DryRun) {
+		h.Report(`Hint: to see the plan itself, run "docker ralph plan --dry-run"`)
 	}
 	return nil
 }

@@ -154,6 +154,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 			return 0, err
 		}
 		defer stop()
+		open.forgetCopy(h.id) // what an earlier attempt has planned is planned again
 		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.git, r.notify.Event)
 		if err != nil {
 			return 0, err

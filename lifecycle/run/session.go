@@ -37,6 +37,9 @@ func openSessions(ctx context.Context, h host.Host, driver lifecycle.Driver, wt 
 	if err != nil {
 		return sessions{}, err
 	}
+	if err := backlogs.SweepCopies(h, name); err != nil {
+		h.Warn(fmt.Errorf("removing what an earlier dry run has left: %w", err))
+	}
 	store, err := backlogs.Open(ctx, h, wt)
 	return sessions{h, driver, wt, name, store, cfg.Notify, cfg.Receipts}, err
 }
@@ -47,7 +50,8 @@ func (s sessions) close() {
 	}
 }
 
-// release reopens the tasks of a loop that has ended, which it could not do if it was killed.
+// release reopens the tasks of a loop that has ended, which it could not do if it was killed, and removes the copy of a dry
+// run.
 func (s sessions) release(ctx context.Context, h session, ended Result) {
 	if h.token == "" || ended.lost != nil { // it is no loop, or may still run
 		return
@@ -56,6 +60,7 @@ func (s sessions) release(ctx context.Context, h session, ended Result) {
 	if err != nil {
 		s.host.Warn(fmt.Errorf("reopening the tasks of the loop: %w", err))
 	}
+	s.forgetCopy(h.id)
 }
 
 // logs is the directory of the worktree's logs.
@@ -87,8 +92,12 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
 	}
 	command, _ := host.LoopCommand(n.Command)
+	store, closeStore, err := s.storeOf(ctx, n)
+	if err != nil {
+		return nil, err
+	}
 	options := door.DoorOptions{
-		Store: s.store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
+		Store: store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
 		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
 		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
 		Image:  sb.ImageID,
@@ -104,9 +113,13 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 	}
 	served, err := relay.Serve(ctx, relayer, sb, n.ID, door.NewDoor(options), s.host.Report)
 	if err != nil {
+		closeStore()
 		return nil, err
 	}
-	return served.Close, nil
+	return func() {
+		served.Close()
+		closeStore()
+	}, nil
 }
 
 // serveLeft answers the requests of commands whose processes on this machine have died, and sends the

@@ -46,6 +46,7 @@ type Scope struct {
 type Store struct {
 	db    *sql.DB
 	path  string
+	top   string // of the worktree, if the database is not in it
 	scope Scope
 	wait  backoff
 	fence fence
@@ -57,7 +58,12 @@ type Store struct {
 func (s *Store) Path() string { return s.path }
 
 // Top returns the root of the worktree of the database.
-func (s *Store) Top() string { return filepath.Dir(filepath.Dir(s.path)) }
+func (s *Store) Top() string {
+	if s.top != "" {
+		return s.top
+	}
+	return filepath.Dir(filepath.Dir(s.path))
+}
 
 // Open opens the task database at path and creates missing tables. A missing
 // directory is created, with a .gitignore that hides it from git. An

@@ -150,6 +150,7 @@ func scopeFromGit(ctx context.Context, getenv func(string) string) (Scope, error
 // OpenHere opens the backlog of the current directory. It runs [Locate],
 // [DetectScope] and [Open] concurrently and returns their first error in this
 // order: location, database, scope. A database is created even without a scope.
+// [CopyEnv] names another database.
 func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
 	scope := async(func() (Scope, error) { return scopeFromGit(ctx, getenv) })
 	path, err := Locate(ctx)
@@ -157,7 +158,7 @@ func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
 		_, _ = scope() // fails for the same reason
 		return nil, err
 	}
-	store, openErr := Open(ctx, path, Scope{})
+	store, openErr := openOrCopy(ctx, path, getenv(CopyEnv))
 	found, err := scope()
 	switch {
 	case openErr != nil:
@@ -173,4 +174,12 @@ func OpenHere(ctx context.Context, getenv func(string) string) (*Store, error) {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
+}
+
+// openOrCopy opens the database at path, or in its place a copy of it.
+func openOrCopy(ctx context.Context, path, copied string) (*Store, error) {
+	if copied == "" {
+		return Open(ctx, path, Scope{})
+	}
+	return OpenCopy(ctx, copied, filepath.Dir(filepath.Dir(path)), Scope{})
 }

@@ -26,6 +26,11 @@ func (o Options) openBacklog(ctx context.Context, j *job, s *agentEnv) (err erro
 		if s.store, err = backlog.Open(ctx, filepath.Join(s.top, ".ralph", "tasks.db"), s.scope); err != nil {
 			return err
 		}
+		if j.flags.dryRun {
+			if err := s.copyBacklog(ctx); err != nil {
+				return err
+			}
+		}
 		s.backlog = &session.Local{Store: s.store}
 	default:
 		return nil
@@ -42,6 +47,23 @@ func (o Options) openBacklog(ctx context.Context, j *job, s *agentEnv) (err erro
 	}
 	o.reportAgents(s.Registration)
 	return nil
+}
+
+// copyBacklog replaces the backlog by a copy in the session's temporary directory. In a sandbox, the host does.
+func (s *agentEnv) copyBacklog(ctx context.Context) error {
+	temp, err := s.tempDir()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(temp, "backlog", "tasks.db")
+	if err := errors.Join(s.store.CopyTo(ctx, path), s.store.Close()); err != nil {
+		s.store = nil
+		return err
+	}
+	if s.store, err = backlog.OpenCopy(ctx, path, s.top, s.scope); err == nil {
+		s.copied = path
+	}
+	return err
 }
 
 // reportAgents reports dead and other running agents.

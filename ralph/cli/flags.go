@@ -16,6 +16,7 @@ type loopFlags struct {
 	danger        bool
 	json          bool // --format json
 	resume        bool
+	dryRun        bool
 	help          bool
 
 	given runflags.Given
@@ -28,7 +29,7 @@ func parseLoopFlags(mode agent.Mode, args []string) (loopFlags, error) {
 	given, err := command.Parse(args)
 	f := loopFlags{
 		model: given[runflags.Model], danger: given[runflags.Danger] != "", json: given[runflags.Format] == runflags.JSON,
-		resume: given[runflags.Resume] != "", help: given[runflags.Help] != "", given: given, all: command.Flags,
+		resume: given[runflags.Resume] != "", dryRun: given[runflags.DryRun] != "", help: given[runflags.Help] != "", given: given, all: command.Flags,
 	}
 	n, ok := given[runflags.MaxIterations]
 	switch {

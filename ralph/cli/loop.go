@@ -271,7 +271,7 @@ func (j *job) options(ctx context.Context, s *agentEnv) loop.Options {
 	worktree := attempt.Worktree(s.top)
 	lo.Uncommitted = worktree.State
 	lo.FullDisk = func() (reason, remedy string) { return s.fullDisk(j.session.Sandboxed) }
-	lo.Backlog = s.backlog
+	lo.Backlog, lo.DryRun = s.backlog, j.flags.dryRun
 	if j.host != nil {
 		lo.OnWait, lo.Flush = j.host.onWait, j.host.Flush
 	}

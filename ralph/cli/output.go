@@ -39,6 +39,9 @@ func (j *job) title(s *agentEnv) string {
 	if s.branch != "" {
 		text += " on branch " + s.branch
 	}
+	if j.flags.dryRun {
+		text += ", without changing the backlog (--dry-run)"
+	}
 	if j.flags.danger {
 		text += ", without permission checks (--danger)"
 	}
@@ -57,6 +60,9 @@ func (o Options) banner(j *job, s *agentEnv, stdout io.Writer) {
 	rule := strings.Repeat("━", 40) + "\n"
 	b.WriteString(rule)
 	line("Mode:   ", string(as.Mode))
+	if flags.dryRun {
+		line("Dry run: ", "the backlog is not changed")
+	}
 	line("Prompt: ", adapter.Prompt(as))
 	b.WriteString("Branch: " + s.branch + "\n")
 	safe := "yes"

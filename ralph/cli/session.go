@@ -27,6 +27,7 @@ type agentEnv struct {
 
 	backlog session.Backlog // of a loop; nil without one
 	store   *backlog.Store  // of that, outside of a sandbox
+	copied  string          // path of the copy that the store is; empty for none
 	session.Registration
 	accepted string // commit of the branch that the host has as well; empty if unknown
 }
@@ -85,6 +86,9 @@ func (s *agentEnv) environ() []string {
 	}
 	if s.ID != "" {
 		env = append(env, "RALPH_AGENT_ID="+s.ID)
+	}
+	if s.copied != "" {
+		env = append(env, backlog.CopyEnv+"="+s.copied)
 	}
 	return env
 }

@@ -71,7 +71,9 @@ func (l *loop) snapshot(ctx context.Context) snapshot {
 		return s
 	}
 	s.known = true
-	l.events.now.Counts = counts(s.status)
+	if !l.DryRun || !l.last.known { // of the backlog, not of its copy
+		l.events.now.Counts = counts(s.status)
+	}
 	if left := counts(s.status).Left(); l.Session.Mode == agent.Build {
 		l.totals.Left = &left
 	}

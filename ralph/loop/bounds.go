@@ -59,7 +59,7 @@ func (t *Totals) add(it runlog.Iteration) {
 			t.Released += again
 		}
 	}
-	if p := it.Planned; p != nil {
+	if p := it.Planned; p != nil && !p.DryRun { // see sumPlan
 		if t.Planned == nil {
 			t.Planned = &runlog.Planned{}
 		}

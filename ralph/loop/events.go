@@ -185,7 +185,7 @@ func (l *loop) foreign(t session.Task) bool { return t.Foreign && t.Assignee != 
 
 // logTasks logs how a run has changed the tasks of this loop.
 func (l *loop) logTasks(before, after snapshot) {
-	if before.tasks == nil || after.tasks == nil {
+	if before.tasks == nil || after.tasks == nil || l.DryRun {
 		return
 	}
 	for _, slug := range slices.Sorted(maps.Keys(after.tasks)) {

@@ -52,6 +52,8 @@ type Options struct {
 	Clone func(ctx context.Context, commit string) (dir string, remove func(), err error)
 	// Backlog is nil outside a repository; then work always remains.
 	Backlog session.Backlog
+	// DryRun says that the backlog is a copy, whose changes are shown and discarded.
+	DryRun bool
 	// OnWait has the backlog report when it begins and ends to wait for its host. It may be nil.
 	OnWait func(report func(waiting bool))
 	// Head returns the worktree's commit, or "". Count counts the commits between two.
@@ -156,6 +158,7 @@ type loop struct {
 	failed      bool            // the last run failed and finished nothing
 	attempted   map[string]bool // tasks of all runs
 	last        snapshot
+	initial     map[string]session.Task // before the first run
 	// What the proxy has counted beyond the usage that agents have reported.
 	unreportedTokens int64
 	unreportedUSD    float64
@@ -229,6 +232,9 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		if l.lostHost != nil {
 			return l.end(l.withoutHost(l.lostHost))
 		}
+		if len(l.iterations) == 0 {
+			l.initial = before.tasks
+		}
 		l.logStart()
 		l.reportDefaults(defaulted)
 		if l.complete(before) {
@@ -269,6 +275,7 @@ func (l *loop) complete(s snapshot) bool {
 // end prints the summary and, after success, why the loop ended.
 func (l *loop) end(stop Stop, err error) (Stop, error) {
 	l.saveNow(true)
+	l.sumPlan()
 	l.summarize()
 	switch stop {
 	case LimitReached:

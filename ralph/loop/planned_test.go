@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -26,6 +27,11 @@ func (b planBacklog) Tasks(context.Context) (map[string]session.Task, error) {
 		return b.after, nil
 	}
 	return b.before, nil
+}
+
+func (b planBacklog) Status(ctx context.Context) (session.Status, error) {
+	tasks, err := b.Tasks(ctx)
+	return session.Status{Open: len(tasks)}, err
 }
 
 func TestPlanReportsWhatItPlanned(t *testing.T) {
@@ -68,4 +74,50 @@ func TestPlanReportsWhatItPlanned(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A dry run sums up what its runs would change together, lists it, and logs no change of a task.
+func TestDryRunOfPlanListsTheTasks(t *testing.T) {
+	before := map[string]session.Task{
+		"same": {Status: "open"}, "changed": {Status: "open", Content: "1"}, "dropped": {Status: "open", Title: "D\x1b[2J"},
+		"gone": {Status: "deleted", Content: "1"}, "again": {Status: "deleted"},
+	}
+	after := map[string]session.Task{
+		"same": {Status: "open"}, "changed": {Status: "open", Content: "2", Title: "C"}, "dropped": {Status: "deleted", Title: "D\x1b[2J"},
+		"gone": {Status: "deleted", Content: "2"}, "again": {Status: "open", Title: "A"}, "new": {Status: "open", Title: "N\nn"},
+	}
+	tr := newTestLoop(t, agent.Plan, "touch $DIR/ran", nil)
+	tr.Backlog = planBacklog{ran: filepath.Join(tr.dir(), "ran"), before: before, after: after}
+	tr.AgentID, tr.MaxIterations, tr.DryRun = "", 2, true
+	tr.Earlier = []runlog.Iteration{{N: 1, Planned: &runlog.Planned{Added: 7, DryRun: true}}}
+	events, report, last := logged(t, tr)
+	assert.Equal(t, report.Stop, LimitReached)
+	assert.DeepEqual(t, report.Iterations[0].Planned, &runlog.Planned{Added: 1, Changed: 1, Closed: 1, Reopened: 1, DryRun: true})
+	assert.DeepEqual(t, report.Iterations[1].Planned, &runlog.Planned{DryRun: true})
+	assert.DeepEqual(t, report.Totals.Planned, &runlog.Planned{Added: 1, Changed: 1, Closed: 1, Reopened: 1, DryRun: true, Tasks: []runlog.PlannedTask{
+		{Change: "reopen", ID: "again", Title: "A"},
+		{Change: "change", ID: "changed", Title: "C"},
+		{Change: "close", ID: "dropped", Title: "D\x1b[2J"},
+		{Change: "add", ID: "new", Title: "N\nn"},
+	}})
+	assert.Assert(t, cmp.Contains(tr.out.String(), `
+CHANGE  TASK     TITLE
+reopen  again    A
+change  changed  C
+close   dropped  D
+add     new      N n
+
+RUN `))
+	assert.Assert(t, cmp.Contains(tr.out.String(), "Total: 3 runs, 1 task to add, 1 to change, 1 to close, 1 to reopen, "))
+	assert.Assert(t, cmp.Contains(tr.out.String(), "\nDry run: the backlog was not changed.\n"))
+	for _, e := range events {
+		assert.Assert(t, !strings.HasPrefix(e, "task "), e)
+	}
+	assert.Equal(t, last.Now.Counts.Open, len(before), "those of the backlog")
+}
+
+// What was only shown is not counted with what has changed the backlog.
+func TestTotalsLeaveOutDryRuns(t *testing.T) {
+	totals := totalsOf([]runlog.Iteration{{Planned: &runlog.Planned{Added: 7, DryRun: true}}, {Planned: &runlog.Planned{Added: 2}}})
+	assert.DeepEqual(t, totals.Planned, &runlog.Planned{Added: 2})
 }

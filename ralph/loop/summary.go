@@ -71,7 +71,7 @@ func (l *loop) summarize() {
 		return
 	}
 	var b strings.Builder
-	b.WriteString("\n")
+	b.WriteString(listPlan(l.totals.Planned) + "\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(t, "RUN\tTASK\tOUTCOME\tCOMMIT\tTIME\tTOKENS\tCOST")
 	for _, it := range l.iterations {
@@ -94,6 +94,9 @@ func (l *loop) summarize() {
 		fmt.Fprintf(&b, " (with %d earlier runs)", len(l.Earlier))
 	}
 	b.WriteString("\n")
+	if l.DryRun {
+		b.WriteString("Dry run: the backlog was not changed.\n")
+	}
 	if l.Session.Mode == agent.Build && len(l.Checks) == 0 && l.totals.Done > 0 {
 		b.WriteString("No checks are configured: a task is done when the agent says so.\n")
 	}

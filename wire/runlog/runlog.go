@@ -73,6 +73,16 @@ type Planned struct {
 	Changed  int `json:"changed"`
 	Closed   int `json:"closed"` // done or deleted
 	Reopened int `json:"reopened"`
+	// DryRun says that the backlog was not changed. Tasks are then those of the whole plan.
+	DryRun bool          `json:"dry_run,omitempty"`
+	Tasks  []PlannedTask `json:"tasks,omitempty"`
+}
+
+// PlannedTask is a task that a plan would change.
+type PlannedTask struct {
+	Change string `json:"change"` // add, change, close or reopen
+	ID     string `json:"id"`
+	Title  string `json:"title"`
 }
 
 // Check is a check of finished tasks.
