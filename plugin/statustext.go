@@ -113,6 +113,7 @@ func statusText(s manage.SandboxStatus, now time.Time) string {
 	if r.Unfetched != "" {
 		line("Commits", r.Unfetched+" not fetched")
 	}
+	line("Not merged", s.Unmerged)
 	return b.String()
 }
 
