@@ -55,6 +55,17 @@ func TestStatusText(t *testing.T) {
 	golden.Assert(t, statusText(limited(now), now)+"\n"+statusText(ended, now)+"\n"+statusText(none, now), "status.golden")
 }
 
+// Not only other loops make a loop wait.
+func TestStatusSaysWhatALoopWaitsFor(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := limited(now)
+	s.Loop.State, s.Loop.Until, s.Loop.Text = "waiting", nil, "the host cannot take the commits"
+	assert.Check(t, is.Contains(statusText(s, now), "waiting for 4 minutes: the host cannot take the commits\n"))
+	s.Loop.Text = ""
+	assert.Check(t, is.Contains(statusText(s, now), "waiting for other loops for 4 minutes\n"))
+}
+
 func TestWriteStatus(t *testing.T) {
 	t.Parallel()
 	s := limited(time.Now())

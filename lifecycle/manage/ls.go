@@ -45,6 +45,9 @@ type SandboxStatus struct {
 	// Unfetched is the number of commits of these runs that the repository does not have;
 	// nil if unknown.
 	Unfetched *int `json:"unfetched"`
+	// Unmerged says why the user's branch does not have all commits of the sandbox, unless the loop's error does;
+	// empty if it has.
+	Unmerged string `json:"unmerged"`
 }
 
 // ListOptions are the options of [Sandboxes].

@@ -22,6 +22,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Activity is what a sandbox does or waits for.
@@ -147,6 +148,11 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	}
 	if s.Loop != nil && s.Loop.ID != "" {
 		s.addRuns(ctx, h, sb)
+	}
+	if s.Loop == nil || s.Loop.Error == "" {
+		if u := commits.UnmergedOf(ctx, h, sb); u != nil { // by a command that is no loop
+			s.Unmerged = termsafe.Line(u.Why)
+		}
 	}
 	err = errors.Join(err, s.addBacklog(ctx, h, sb))
 	if err != nil && ctx.Err() == nil {
