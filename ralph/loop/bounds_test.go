@@ -54,6 +54,8 @@ func TestBounds(t *testing.T) {
 		{"idle", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond; o.MaxIterations = 1 }, Idle, 1, "no output for 200ms"},
 		{"idle in a row", say + "sleep 100", func(o *Options) { o.Bounds.Idle = 200 * time.Millisecond; o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row without progress: was stopped: no output for 200ms"},
 		{"failures", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 2 }, MaxFailures, 2, "failed 2 times in a row"},
+		{"failures are no stall", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 5 }, MaxFailures, 5, "failed 5 times in a row"},
+		{"failures without their limit are", "exit 3", func(o *Options) { o.Bounds.MaxFailures = 0 }, Stalled, 3, "3 runs in a row"},
 		{"earlier runs count", report, func(o *Options) {
 			cost := 0.3
 			o.Bounds.MaxCostUSD, o.Earlier = 0.4, []runlog.Iteration{{N: 1, CostUSD: &cost}}
