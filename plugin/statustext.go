@@ -23,6 +23,9 @@ func stateText(l *manage.LoopStatus) string {
 		string(runlog.StateRetrying):    "retrying",
 		string(runlog.StateWaiting):     "waiting for other loops",
 	}[l.State]
+	if l.State == string(runlog.StateWaiting) && l.Text != "" { // which names what it waits for
+		text = "waiting for the host"
+	}
 	if text != "" && l.Until != nil {
 		text += " until " + l.Until.Local().Format("15:04")
 	}

@@ -117,6 +117,9 @@ func (s *Screen) activity(at time.Time) string {
 	case runlog.StateRetrying:
 		return text + left
 	case runlog.StateWaiting:
+		if text != "" { // which was printed
+			return "waiting for the host" + left
+		}
 		return "waiting for other loops" + left
 	}
 	s.state.Lock()
