@@ -150,3 +150,18 @@ func TestWatch(t *testing.T) {
 	lines := view{json: func(list []manage.SandboxStatus) any { return list[0].Loop.Iteration }}
 	assert.Equal(t, watched(t, lines, nil, one, same, two, away), "3\n4\nWarning: the engine does not answer\n")
 }
+
+func TestStateText(t *testing.T) {
+	until := time.Date(2026, 3, 14, 15, 4, 0, 0, time.Local)
+	for _, tc := range []struct {
+		loop manage.LoopStatus
+		want string
+	}{
+		{manage.LoopStatus{State: "working"}, ""},
+		{manage.LoopStatus{State: "rate_limited", Until: &until, Text: "5-hour limit reached"}, "rate limited until 15:04"},
+		{manage.LoopStatus{State: "waiting"}, "waiting for other loops"},
+		{manage.LoopStatus{State: "waiting", Until: &until, Text: "the host cannot take the commits"}, "waiting until 15:04"},
+	} {
+		assert.Equal(t, stateText(&tc.loop), tc.want)
+	}
+}

@@ -240,6 +240,9 @@ func TestRunWithoutATask(t *testing.T) {
 			assert.Equal(t, len(g.backlog.ended) > 0, tc.taken)
 			it := report.Iterations[0]
 			assert.DeepEqual(t, []string{it.Outcome, it.Attempt}, []string{tc.outcome, tc.attempt})
+			if len(it.Checks) > 0 {
+				assert.Equal(t, it.Checks[0].ExitCode != 0, tc.outcome == outcomeUnchecked)
+			}
 			head := g.git("rev-parse", "HEAD")
 			assert.Equal(t, head != g.start, tc.taken && tc.attempt == "")
 			assert.Equal(t, it.Commit != "", head != g.start)
