@@ -7,6 +7,7 @@ import (
 
 	"github.com/docker/cli/cli"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -91,7 +92,14 @@ func newForwardedCommand(d dispatcher, name string) *cobra.Command {
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name, completeWords(flag.Values...))
 		}
 	}
-	d.options.flags.VisitAll(flags.AddFlag)
+	d.options.flags.VisitAll(func(f *pflag.Flag) {
+		if f.Name == "detach" && !host.IsLoop(name) { // the error for it says where it works
+			hidden := *f
+			hidden.Hidden = true
+			f = &hidden
+		}
+		flags.AddFlag(f)
+	})
 	return cmd
 }
 
