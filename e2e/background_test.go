@@ -114,7 +114,7 @@ func TestBackgroundLoopReportsWhyItCannotStart(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Error: nothing to build: no tasks, and no specs in ./specs"))
 		assert.Check(t, !strings.Contains(res.stderr, "in the background"))
 		res = w.ralph(t, "attach").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `Hint: start one with "docker ralph --detach build"`))
+		assert.Check(t, is.Contains(res.stderr, `Hint: start one with "docker ralph build --detach"`))
 	})
 }
 

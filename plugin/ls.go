@@ -82,7 +82,7 @@ func sandboxFilter(conditions []string) (func(manage.SandboxStatus) bool, error)
 // hiddenAs returns a hidden alias of a command.
 func hiddenAs(cmd *cobra.Command, name string) *cobra.Command {
 	_, args, _ := strings.Cut(cmd.Use, " ")
-	cmd.Use, cmd.Aliases, cmd.Hidden = strings.TrimSpace(name+" "+args), nil, true
+	cmd.Use, cmd.Aliases, cmd.SuggestFor, cmd.Hidden = strings.TrimSpace(name+" "+args), nil, nil, true
 	return cmd
 }
 

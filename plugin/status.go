@@ -18,7 +18,7 @@ func newStatusCommand(d dispatcher) *cobra.Command {
 	var worktree string
 	cmd := &cobra.Command{
 		Use:        "status [OPTIONS]",
-		SuggestFor: []string{"inspect"},
+		SuggestFor: []string{"inspect", "info"},
 		Short:      "Show the status of this branch's sandbox",
 		Long: `Show the sandbox of this repository and branch and its loop: activity, task, tokens
 and cost against their limits, questions, blocked hosts, and commits not yet fetched.`,
