@@ -46,7 +46,7 @@ func agentSettings() []setting {
 func (c *Config) setAgent(name string, set func(*CustomAgent) error) error {
 	switch err := checkAgent(name); {
 	case err != nil:
-		return err
+		return fmt.Errorf("invalid agent name: %w", err)
 	case slices.Contains(BuiltinAgents(), name):
 		return fmt.Errorf("agent name %s is reserved for a built-in agent", name)
 	}

@@ -48,7 +48,7 @@ func ReadCertificates(path string) (string, error) {
 		return "", err
 	}
 	if len(content) > MaxCertificates {
-		return "", fmt.Errorf("it has more than %d bytes", MaxCertificates)
+		return "", fmt.Errorf("larger than %d bytes", MaxCertificates)
 	}
 
 	var certificates bytes.Buffer
@@ -61,7 +61,7 @@ func ReadCertificates(path string) (string, error) {
 		}
 	}
 	if certificates.Len() == 0 {
-		return "", errors.New("there is no certificate in PEM format in it")
+		return "", errors.New("no certificate in PEM format")
 	}
 	return certificates.String(), nil
 }

@@ -29,7 +29,7 @@ func TestCertificates(t *testing.T) {
 		{"DER", string(der), "", "no certificate in PEM format"},
 		{"only a key", key, "", "no certificate in PEM format"},
 		{"only a broken one", broken, "", "no certificate in PEM format"},
-		{"too large", certificate + string(bytes.Repeat([]byte("\n"), MaxCertificates)), "", "it has more than 1048576 bytes"},
+		{"too large", certificate + string(bytes.Repeat([]byte("\n"), MaxCertificates)), "", "larger than 1048576 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ca.pem")

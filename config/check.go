@@ -34,7 +34,7 @@ var (
 
 func checkAgent(v string) error {
 	if !agentName().MatchString(v) {
-		return errors.New("invalid agent name: use lower-case letters, digits and dashes")
+		return errors.New("use lower-case letters, digits and dashes")
 	}
 	return nil
 }
@@ -44,11 +44,11 @@ func checkModel(v string) error {
 	unusual := func(r rune) bool { return !unicode.IsPrint(r) || unicode.IsSpace(r) }
 	switch {
 	case strings.HasPrefix(v, "-"):
-		return errors.New("model name must not start with a dash")
+		return errors.New("must not start with a dash")
 	case strings.ContainsFunc(v, unusual):
-		return errors.New("model name must not contain whitespace or control characters")
+		return errors.New("must not contain whitespace or control characters")
 	case len(v) > maxModel:
-		return fmt.Errorf("model name is longer than %d characters", maxModel)
+		return fmt.Errorf("must not be longer than %d characters", maxModel)
 	}
 	return nil
 }

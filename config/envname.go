@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
@@ -17,7 +16,7 @@ var envName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 func checkEnvName(name string, from OriginKind) error {
 	if !envName().MatchString(name) {
 		if before, _, found := strings.Cut(name, "="); found && envName().MatchString(before) {
-			return fmt.Errorf("pass only the name, %s: the value is taken from the environment", before)
+			return hint.Wrap(errors.New("must be a name without a value"), "set the variable in the environment, and pass its name: %s", before)
 		}
 		return errors.New("invalid variable name: use letters, digits and underscores")
 	}

@@ -188,7 +188,7 @@ func (m *merger) timeout(d *time.Duration) {
 		return
 	}
 	if err := checkFlagTimeout(*d); err != nil {
-		m.problems = append(m.problems, fmt.Errorf("--timeout %s: %w", d, err))
+		m.problems = append(m.problems, fmt.Errorf("invalid --timeout %s: %w", d, err))
 		return
 	}
 	m.e.Sandbox.Resources.Timeout = *d
@@ -226,7 +226,7 @@ func environment(getenv func(string) string) []assigned {
 			if item = strings.TrimSpace(item); item == "" {
 				continue
 			}
-			fail := func(err error) error { return fmt.Errorf("%s=%q: %w", name, item, err) }
+			fail := func(err error) error { return fmt.Errorf("invalid %s=%q: %w", name, item, err) }
 			values = append(values, assigned{setting: s, value: item, origin: origin, fail: fail})
 		}
 	}
@@ -241,7 +241,7 @@ func flags(o Overrides) []assigned {
 		if value == nil {
 			return
 		}
-		fail := func(err error) error { return fmt.Errorf("%s %q: %w", flag, *value, err) }
+		fail := func(err error) error { return fmt.Errorf("invalid %s %q: %w", flag, *value, err) }
 		values = append(values, assigned{known.settings[key], *value, Origin{Kind: FromFlag, Name: flag}, fail})
 	}
 	add(keyAgent, "--agent", o.Agent)

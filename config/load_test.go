@@ -235,8 +235,10 @@ func TestLoadInvalidValues(t *testing.T) {
 		flags   Overrides
 		message string
 	}{
-		{"driver", map[string]string{"RALPH_DRIVER": "podman"}, Overrides{}, `RALPH_DRIVER="podman": use auto, sbx, docker-sandbox or container`},
+		{"driver", map[string]string{"RALPH_DRIVER": "podman"}, Overrides{}, `invalid RALPH_DRIVER="podman": use auto, sbx, docker-sandbox or container`},
 		{"near driver", nil, Overrides{Driver: ptr("conainer")}, `--driver "conainer": did you mean "container"? (use auto, sbx, docker-sandbox or container)`},
+		{"network", nil, Overrides{Network: ptr("foo")}, `invalid --network "foo": use allowlist, deny or allow-all`},
+		{"allowed URL", nil, Overrides{Allow: []string{"https://x/y"}}, `invalid --allow "https://x/y": must be a host such as "x", not a URL`},
 		{"endpoint path", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/files,v1"}, Overrides{}, `RALPH_ENDPOINT_PATHS="v1": must be an absolute path without a query, such as "/v1/embeddings"`},
 		{"endpoint path that leads up", map[string]string{"RALPH_ENDPOINT_PATHS": "/v1/../key"}, Overrides{}, `must be an absolute path without a query, such as "/v1/embeddings"`},
 		{"memory", map[string]string{"RALPH_MEMORY": "lots"}, Overrides{}, `RALPH_MEMORY="lots": must be a size such as 512m or 8g`},
@@ -250,13 +252,13 @@ func TestLoadInvalidValues(t *testing.T) {
 		{"timeout flag", nil, Overrides{Timeout: ptr(time.Millisecond)}, "--timeout 1ms: must be between 1s and a year"},
 		{"sign", map[string]string{"RALPH_SIGN": "yes"}, Overrides{}, `RALPH_SIGN="yes": must be true or false`},
 		{"permissions", map[string]string{"RALPH_PERMISSIONS": "Ask"}, Overrides{}, `RALPH_PERMISSIONS="Ask": did you mean "ask"?`},
-		{"agent", nil, Overrides{Agent: ptr("../x")}, `--agent "../x": invalid agent name: use lower-case letters`},
-		{"no agent", nil, Overrides{Agent: ptr("")}, `--agent "": invalid agent name`},
-		{"model as option", nil, Overrides{Model: ptr("--danger")}, `--model "--danger": model name must not start with a dash`},
-		{"model with blank", nil, Overrides{Model: ptr("a b")}, `model name must not contain whitespace`},
+		{"agent", nil, Overrides{Agent: ptr("../x")}, `invalid --agent "../x": use lower-case letters`},
+		{"no agent", nil, Overrides{Agent: ptr("")}, `--agent "": use lower-case letters`},
+		{"model as option", nil, Overrides{Model: ptr("--danger")}, `--model "--danger": must not start with a dash`},
+		{"model with blank", nil, Overrides{Model: ptr("a b")}, `--model "a b": must not contain whitespace`},
 		{"image", nil, Overrides{Image: ptr("UPPER")}, `--image "UPPER": invalid image reference`},
 		{"base", nil, Overrides{Base: ptr("a b")}, `--base "a b": invalid image reference`},
-		{"env with value", nil, Overrides{Env: []string{"TOKEN=x"}}, "pass only the name, TOKEN: the value is taken from the environment"},
+		{"env with value", nil, Overrides{Env: []string{"TOKEN=x"}}, `--env "TOKEN=x": must be a name without a value`},
 		{"env name", map[string]string{"RALPH_DOCKER_ENV": "A,1B"}, Overrides{}, `RALPH_DOCKER_ENV="1B": invalid variable name`},
 		{"own variable", nil, Overrides{Env: []string{GuestEnv}}, "reserved for docker ralph"},
 	} {

@@ -99,7 +99,7 @@ func TestHostileFiles(t *testing.T) {
 		{"nested tables", "x = " + strings.Repeat("{x=", 9000) + "1" + strings.Repeat("}", 9000), `unknown table "x"`},
 		{"long key", fill("a", ".a", " = 1"), `unknown key "a"`},
 		{"values below a long key", "[" + fill("a", ".a", "")[:1<<18] + "1]\n" + strings.Repeat("b.c", 1<<10) + " = 1", `unknown table "a"`},
-		{"one long line", fill("agent = { name = \"", "x", "\" }"), "invalid agent name"},
+		{"one long line", fill("agent = { name = \"", "x", "\" }"), "use lower-case letters"},
 		{"empty lines", fill("x", "\n", ""), "expected '=' after key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

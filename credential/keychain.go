@@ -49,7 +49,7 @@ func (r Router) keychain(ctx context.Context, item string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case limited.Err() != nil:
-		return nil, fmt.Errorf("no answer within %s: it may show a dialog", limit)
+		return nil, hint.Wrap(fmt.Errorf("no answer within %s", limit), "look for a dialog on the screen")
 	case !failed:
 		return out.Bytes(), err
 	}

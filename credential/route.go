@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/egress"
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Routed has the routes and variables of an agent that uses its model through the proxy. It
@@ -221,9 +222,9 @@ func checkEndpoint(variable, endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Errorf(`%s is not a URL such as "https://gateway.example/v1"`, variable)
+		return fmt.Errorf(`%s must be a URL such as "https://gateway.example/v1"`, variable)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return fmt.Errorf("%s has a user, a query or a fragment, which cannot be used with a network policy: put keys into the agent's variables", variable)
+		return hint.Wrap(fmt.Errorf("%s must not have a user, a query or a fragment", variable), "put keys into the agent's variables")
 	}
 	return nil
 }

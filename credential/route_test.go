@@ -203,11 +203,11 @@ func TestRouteWithoutAProxy(t *testing.T) {
 
 func TestRouteRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, variable, value, err string }{
-		{"no URL", "ANTHROPIC_BASE_URL", "sk-9", "ANTHROPIC_BASE_URL is not a URL"},
-		{"unreadable", "ANTHROPIC_BASE_URL", "https://sk-9:x/%zz", "ANTHROPIC_BASE_URL is not a URL"},
-		{"another scheme", "ANTHROPIC_BASE_URL", "file:///sk-9", "ANTHROPIC_BASE_URL is not a URL"},
-		{"a password", "ANTHROPIC_BASE_URL", "https://u:sk-9@gateway.example", "has a user, a query or a fragment"},
-		{"a key in the query", "ANTHROPIC_BASE_URL", "https://gateway.example/?key=sk-9", "has a user, a query or a fragment"},
+		{"no URL", "ANTHROPIC_BASE_URL", "sk-9", "ANTHROPIC_BASE_URL must be a URL"},
+		{"unreadable", "ANTHROPIC_BASE_URL", "https://sk-9:x/%zz", "ANTHROPIC_BASE_URL must be a URL"},
+		{"another scheme", "ANTHROPIC_BASE_URL", "file:///sk-9", "ANTHROPIC_BASE_URL must be a URL"},
+		{"a password", "ANTHROPIC_BASE_URL", "https://u:sk-9@gateway.example", "must not have a user, a query or a fragment"},
+		{"a key in the query", "ANTHROPIC_BASE_URL", "https://gateway.example/?key=sk-9", "must not have a user, a query or a fragment"},
 		{"an odd host", "ANTHROPIC_BASE_URL", "https://-x.example", "keeping the key of anthropic out of the sandbox"},
 		{"a key of two lines", "ANTHROPIC_API_KEY", "sk-9\nX: y", `the header "X-Api-Key" cannot be sent`},
 		{"no header", "ANTHROPIC_CUSTOM_HEADERS", "sk-9", `ANTHROPIC_CUSTOM_HEADERS has a line that is not "Name: value"`},

@@ -111,10 +111,10 @@ func TestBackgroundLoopReportsWhyItCannotStart(t *testing.T) {
 		assert.Check(t, is.Contains(res.stderr, "Error: --detach works with plan and build only"))
 		assert.NilError(t, os.RemoveAll(filepath.Join(w.repo, "specs")))
 		res = w.ralph(t, "--detach", "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: No specs found"))
+		assert.Check(t, is.Contains(res.stderr, "Error: nothing to build: no tasks, and no specs in ./specs"))
 		assert.Check(t, !strings.Contains(res.stderr, "in the background"))
 		res = w.ralph(t, "attach").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `Hint: start one with "docker ralph --detach build"`))
+		assert.Check(t, is.Contains(res.stderr, `Hint: start one with "docker ralph build --detach"`))
 	})
 }
 

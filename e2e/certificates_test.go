@@ -35,7 +35,7 @@ func TestCompanyCertificates(t *testing.T) {
 
 		w.setenv("RALPH_CA", filepath.Join(w.dir, "none.pem"))
 		res := w.ralph(t, "--recreate", "build", "-n", "1").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: RALPH_CA="))
+		assert.Check(t, is.Contains(res.stderr, "Error: invalid RALPH_CA="))
 		assert.Check(t, is.Contains(res.stderr, "none.pem: no such file"))
 
 		w.setenv("RALPH_CA", company)

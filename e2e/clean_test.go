@@ -336,8 +336,8 @@ func TestSandboxesOfRemovedWorktreesArePruned(t *testing.T) {
 		}
 
 		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "its worktree "+done.repo+" does not exist"))
-		assert.Check(t, is.Contains(res.stderr, "its worktree "+open.repo+" does not exist"))
+		assert.Check(t, is.Contains(res.stderr, "worktree "+done.repo+" does not exist"))
+		assert.Check(t, is.Contains(res.stderr, "worktree "+open.repo+" does not exist"))
 		assert.Check(t, is.Contains(res.stderr, half.repo+" does not exist: it may have the only copy of its commits"))
 		assert.DeepEqual(t, w.branches(t), map[string]bool{"main": true, "half": true, "moved": true})
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "done"), "Add a")

@@ -313,7 +313,7 @@ func TestSignedCommits(t *testing.T) {
 		run(t, w.named("ssh-add", "-q", "-D")).expect(t, 0)
 		w.write(t, w.pathInside(t, "go"), "")
 		build.wait(t)
-		assert.Check(t, is.Contains(w.readFile(t, w.pathInside(t, "failed.txt")), "your ssh-agent did not sign"))
+		assert.Check(t, is.Contains(w.readFile(t, w.pathInside(t, "failed.txt")), "ssh-agent did not sign"))
 
 		// What a sandbox for one command had goes with it.
 		run(t, w.named("ssh-add", "-q", key)).expect(t, 0)

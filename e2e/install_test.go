@@ -356,7 +356,10 @@ func TestUninstall(t *testing.T) {
 	in.installed(t, "old")
 	for _, says := range []string{"removed " + in.target, "docker-ralph is not installed in " + filepath.Dir(in.target)} {
 		said := in.run(t, "--uninstall").expect(t, 0).stderr
-		for _, words := range []string{says, "docker ralph clean --all --force", filepath.Dir(state)} {
+		for _, words := range []string{
+			says, "docker ralph clean --all --force", "docker ralph system prune --all", "docker volume rm ralph-guest",
+			"docker network rm ralph-egress", `docker image rm $(docker image ls --quiet "docker-ralph/*")`, `rm -r "` + filepath.Dir(state) + `"`,
+		} {
 			assert.Check(t, is.Contains(said, words))
 		}
 		_, err := os.Lstat(in.target)

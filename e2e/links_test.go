@@ -27,7 +27,7 @@ func TestNestedRepositoryStrandsNoCommit(t *testing.T) {
 		)
 		res := w.ralph(t, "build").expect(t, 10)
 		assert.Check(t, is.Contains(res.stderr, "Warning: left out of the commits: "+reason))
-		assert.Check(t, is.Contains(res.stderr, "Error: worked on but not done: a\n"))
+		assert.Check(t, is.Contains(res.stderr, "Error: unfinished tasks: a\n"))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "blocked", "b": "done"})
 		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: "+reason+"\n"))
 		assert.Check(t, is.Contains(w.ok(t, "logs"), "Warning: left out of the commits: "+reason))
@@ -36,6 +36,29 @@ func TestNestedRepositoryStrandsNoCommit(t *testing.T) {
 		assert.Equal(t, w.read(t, "b.txt"), "b\n")
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		assert.Check(t, is.Contains(w.ok(t, "task", "show", "b"), w.git(t, "rev-parse", "main")), "the result has the commit")
+
+		w.ok(t, "task", "update", "a", "--steps", `["rm -rf app/.git"]`)
+		w.ok(t, "task", "reopen", "a")
+		w.ralph(t, "build").expect(t, 0)
+		assert.Equal(t, w.read(t, filepath.Join("app", "package.json")), "{}\n")
+	})
+}
+
+// Neither does a repository without a commit, with which git add -A fails.
+func TestEmptyRepositoryStrandsNoCommit(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		const reason = `"app" is a git repository of its own, so your commits had none of its files: remove app/.git and commit the files`
+		w.plan(
+			t,
+			task{ID: "a", Title: "Scaffold", Steps: []string{"git init -q app && echo '{}' > app/package.json"}},
+			task{ID: "b", Title: "Add b", Priority: 2, Steps: []string{"echo b > b.txt && git add -A && git commit -qm 'Add b'"}},
+			task{ID: "c", Title: "Add c", Priority: 2, Steps: []string{"echo c > c.txt"}},
+		)
+		w.ralph(t, "build").expect(t, 10)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "blocked", "b": "done", "c": "done"})
+		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: "+reason+"\n"))
+		assert.Equal(t, w.read(t, "b.txt")+w.read(t, "c.txt"), "b\nc\n")
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 
 		w.ok(t, "task", "update", "a", "--steps", `["rm -rf app/.git"]`)
 		w.ok(t, "task", "reopen", "a")

@@ -240,7 +240,8 @@ func TestBuildWithoutSpecs(t *testing.T) {
 		w.git(t, "commit", "-qm", "no specs")
 		below := w.inDirectory(filepath.Join(w.repo, "sub"))
 		res := below.ralph(t, "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: No specs found in ./specs/\nHint: write specs in ./specs/, or create tasks with \"docker ralph task create ID TITLE\"\n"))
+		assert.Check(t, is.Contains(res.stderr, "Error: nothing to build: no tasks, and no specs in ./specs\nHint: create a task with \"docker ralph task create ID TITLE\"\nHint: write specs in ./specs and commit them\n"))
+		assert.Equal(t, len(w.sandboxes(t)), 0, "nothing was created for it")
 		below.ok(t, "task", "create", "a", "Add a", "-s", `["echo a >a.txt"]`)
 		below.ok(t, "build", "-n", "1")
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s"), "Add a")
@@ -261,7 +262,7 @@ func TestLoopExitCodes(t *testing.T) {
 		}{
 			{"the only run failed", "build -n 1", []task{bad("b1")}, 6, "the agent shell failed"},
 			{"all runs failed", "build -n 2", []task{bad("b2")}, 6, "the agent shell failed"},
-			{"a run before the last failed", "build -n 2", []task{bad("b3"), good("g3")}, 10, "worked on but not done: b3"},
+			{"a run before the last failed", "build -n 2", []task{bad("b3"), good("g3")}, 10, "unfinished tasks: b3"},
 			{"all is done", "build -n 1", []task{good("g4")}, 0, "Iteration 1: done g4"},
 			{"nothing is left", "build", nil, 0, "the backlog has no tasks"},
 			{"the only plan failed", "plan", nil, 6, "the agent shell failed"},

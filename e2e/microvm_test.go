@@ -127,7 +127,7 @@ func TestEmptyListDoesNotRecreateTheMicroVM(t *testing.T) {
 		asked.screen.WaitFor(t, "Recreate it, if it is gone?")
 		asked.press(t, "n\r")
 		res = asked.wait(t).expect(t, 1)
-		assert.Check(t, is.Contains(res.stdout, "nothing was changed"))
+		assert.Check(t, is.Contains(res.stdout, "canceled: unknown state of the sandbox"))
 		for _, c := range w.calls(t)[before:] {
 			assert.Check(t, !slices.ContainsFunc(c.Args, func(arg string) bool { return arg == "create" || arg == "rm" }), "%q", c.Args)
 		}

@@ -139,7 +139,7 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 		w.write(t, filepath.Join(w.config, "ralph", "scopes", "ralph-other", "scope.json"), `{"container": {}}`)
 		res = w.ralph(t, "ls", "-q").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, name+"\n"))
-		const missing = "Warning: some sandboxes may be missing: container driver: "
+		const missing = "Warning: some sandboxes may be missing: cannot connect to the Docker Engine at unix:///nowhere.sock\nHint: start Docker Desktop, or the engine"
 		assert.Check(t, is.Contains(res.stderr, missing))
 		res = w.ralph(t, "clean", "--force").expect(t, 0)
 		assert.Check(t, is.Equal(res.stdout, "sandbox "+name+"\n"))

@@ -97,6 +97,7 @@ func TestReadmeNight(t *testing.T) {
 		report, err := os.Stat(filepath.Join(w.repo, "ralph-report.html"))
 		assert.NilError(t, err)
 		assert.Assert(t, report.Size() > 0)
+		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 	})
 }
 

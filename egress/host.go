@@ -29,13 +29,13 @@ func Normalise(host string) (string, error) {
 	name := strings.TrimSuffix(host, ".")
 	switch {
 	case name == "":
-		return "", fmt.Errorf("%q is not a host name: it is empty", host)
+		return "", errors.New("empty host name")
 	case len(name) > maxName:
-		return "", fmt.Errorf("%.40q… is not a host name: it has more than %d characters", host, maxName)
+		return "", fmt.Errorf("invalid host name %.40q…: longer than %d characters", host, maxName)
 	}
 	lower, err := lowerASCII(name)
 	if err != nil {
-		return "", fmt.Errorf("%q is not a host name: %w", host, err)
+		return "", fmt.Errorf("invalid host name %q: %w", host, err)
 	}
 	if isAddress(lower) {
 		return "", fmt.Errorf("%q is %w", host, ErrAddress)
@@ -43,11 +43,11 @@ func Normalise(host string) (string, error) {
 	for label := range strings.SplitSeq(lower, ".") {
 		switch {
 		case label == "":
-			return "", fmt.Errorf("%q is not a host name: there is nothing between two dots", host)
+			return "", fmt.Errorf("invalid host name %q: empty label", host)
 		case len(label) > maxLabel:
-			return "", fmt.Errorf("%.40q… is not a host name: a part has more than %d characters", host, maxLabel)
+			return "", fmt.Errorf("invalid host name %.40q…: label longer than %d characters", host, maxLabel)
 		case label[0] == '-' || label[len(label)-1] == '-':
-			return "", fmt.Errorf("%q is not a host name: the part %q begins or ends with a hyphen", host, label)
+			return "", fmt.Errorf("invalid host name %q: label %q begins or ends with a hyphen", host, label)
 		}
 	}
 	return lower, nil
@@ -66,11 +66,11 @@ func lowerASCII(name string) (string, error) {
 			if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 				return "", ErrAddress
 			}
-			return "", fmt.Errorf("it contains %q", rune(c))
+			return "", fmt.Errorf("invalid character %q", rune(c))
 		case c >= 0x80:
-			return "", errors.New("it has characters beyond ASCII, write it in punycode (xn--…)")
+			return "", errors.New("must be in punycode (xn--…)")
 		default:
-			return "", fmt.Errorf("it contains %q", rune(c))
+			return "", fmt.Errorf("invalid character %q", rune(c))
 		}
 	}
 	return string(lower), nil

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Mode is the kind of a policy. The zero Mode allows nothing.
@@ -21,13 +23,13 @@ const (
 	Allowlist Mode = "allowlist" // what the rules name
 )
 
-// ParseMode parses a mode.
+// ParseMode parses a mode. The error does not name it.
 func ParseMode(text string) (Mode, error) {
 	switch mode := Mode(text); mode {
 	case AllowAll, Deny, Allowlist:
 		return mode, nil
 	}
-	return "", fmt.Errorf("network policy %q: write %q, %q or %q", text, Allowlist, Deny, AllowAll)
+	return "", fmt.Errorf("use %s, %s or %s", Allowlist, Deny, AllowAll)
 }
 
 // Entry is a rule and its origin.
@@ -88,7 +90,7 @@ func (p Policy) Decide(host string, port uint16) Verdict {
 	}
 	for _, e := range p.Refused {
 		if e.Rule.covers(name) && (e.Rule.Port == 0 || e.Rule.Port == port) {
-			v.Why, v.Hint = "refused by "+e.Origin, hint(name, port)
+			v.Why, v.Hint = "denied by "+e.Origin, ruleFor(name, port)
 			return v
 		}
 	}
@@ -100,9 +102,9 @@ func (p Policy) Decide(host string, port uint16) Verdict {
 	case p.Mode == Deny:
 		v.Why = "policy deny"
 	case p.Mode == Allowlist && named:
-		v.Why, v.Hint = fmt.Sprintf("port %d not in allowlist", port), hint(name, port)
+		v.Why, v.Hint = fmt.Sprintf("port %d not in allowlist", port), ruleFor(name, port)
 	case p.Mode == Allowlist:
-		v.Why, v.Hint = "not in allowlist", hint(name, port)
+		v.Why, v.Hint = "not in allowlist", ruleFor(name, port)
 	default:
 		v.Why = "no policy"
 	}
@@ -174,7 +176,8 @@ func (p Policy) InForce() []Entry {
 	return nil
 }
 
-func hint(name string, port uint16) string {
+// ruleFor returns the rule that would allow a host.
+func ruleFor(name string, port uint16) string {
 	if port == 80 || port == 443 {
 		return name
 	}
@@ -231,7 +234,7 @@ func (p Policy) WithEndpoints(rules []Rule) (Policy, error) {
 // it before is forgotten: it does not come back with a later allowance.
 func (p Policy) Refuse(e Entry) (Policy, error) {
 	if len(e.Rule.Ranges) > 0 {
-		return Policy{}, fmt.Errorf("blocking %s: specify the host without a range", e.Rule)
+		return Policy{}, hint.Wrap(fmt.Errorf("cannot block %s: a range cannot be blocked", e.Rule), "name the host without a range")
 	}
 	next := Policy{Mode: p.Mode, Refused: slices.Clone(p.Refused)}
 	for _, old := range p.Rules {
@@ -256,7 +259,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("reading a network policy: %w", err)
 	}
 	if _, err := ParseMode(string(read.Mode)); err != nil {
-		return err
+		return fmt.Errorf("invalid network policy %q: %w", read.Mode, err)
 	}
 	*p = Policy(read)
 	return nil

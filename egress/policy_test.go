@@ -63,7 +63,7 @@ func TestDecide(t *testing.T) {
 		{name: "allow-all and another odd one", policy: everything, host: "2001:db8:0::1", port: 443, why: "an address, not a name"},
 		{name: "the sandbox itself", policy: everything, host: "0:0:0:0:0:0:0:1", port: 443, why: whyLocal},
 		{name: "allow-all and nonsense", policy: everything, host: "a b", port: 443, why: "not a host name"},
-		{name: "refused", policy: refusing, host: "x.bad.example", port: 99, why: "refused by user", hint: "x.bad.example:99"},
+		{name: "refused", policy: refusing, host: "x.bad.example", port: 99, why: "denied by user", hint: "x.bad.example:99"},
 		{name: "an address that may be a refused host", policy: refusing, host: "203.0.113.10", port: 443, why: "an address, not a name"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestAllowAndRefuse(t *testing.T) {
 	assert.Assert(t, !other.Decide("a.example.com", 443).Allowed, "another port is another matter")
 
 	_, err = p.Refuse(entry(t, "a.example.com=10.0.0.0/8", "user"))
-	assert.ErrorContains(t, err, "without a range")
+	assert.ErrorContains(t, err, "a range cannot be blocked")
 }
 
 // What was allowed by hand and then denied does not come back with another allowance.

@@ -60,7 +60,7 @@ func (p presets) names() []string {
 // what is marked as such.
 func New(mode Mode, agent string, names []string, own []Entry) (Policy, error) {
 	if _, err := ParseMode(string(mode)); err != nil {
-		return Policy{}, err
+		return Policy{}, fmt.Errorf("invalid network policy %q: %w", mode, err)
 	}
 	p, err := readPresets(presetsFile)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p presets) entries(name, agent string) ([]Entry, error) {
 	}
 	found, ok := p.Preset[name]
 	if !ok {
-		return nil, fmt.Errorf("unknown network preset %q: use one of %s", name, strings.Join(p.names(), ", "))
+		return nil, fmt.Errorf("unknown network preset %q: use %s", name, strings.Join(p.names(), ", "))
 	}
 	entries, err := hostEntries(found.Hosts, "preset "+name, false)
 	if err != nil {
@@ -135,7 +135,7 @@ func hostEntries(hosts []string, origin string, model bool) ([]Entry, error) {
 	for _, host := range hosts {
 		rule, err := ParseRule(host)
 		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", origin, err)
+			return nil, fmt.Errorf("reading %s: %q: %w", origin, host, err)
 		}
 		entries = append(entries, Entry{Rule: rule, Origin: origin, Model: model})
 	}

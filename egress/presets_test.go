@@ -102,11 +102,11 @@ func TestNew(t *testing.T) {
 	})
 	t.Run("unknown preset", func(t *testing.T) {
 		_, err := New(Allowlist, "claude", []string{"gti"}, nil)
-		assert.ErrorContains(t, err, `unknown network preset "gti": use one of agent, `)
+		assert.ErrorContains(t, err, `unknown network preset "gti": use agent, `)
 	})
 	t.Run("unknown mode", func(t *testing.T) {
 		_, err := New("open", "claude", nil, nil)
-		assert.ErrorContains(t, err, `network policy "open"`)
+		assert.ErrorContains(t, err, `invalid network policy "open"`)
 	})
 	t.Run("nothing twice", func(t *testing.T) {
 		p, err := New(Allowlist, "copilot", []string{"agent", "git", "github"}, nil)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Rule names hosts that may be reached. It is written
@@ -28,17 +30,17 @@ type Rule struct {
 	Ranges []netip.Prefix
 }
 
-// ParseRule reads a rule. The error says what is wrong and what to write.
+// ParseRule reads a rule. The error does not name it.
 func ParseRule(text string) (Rule, error) {
 	target, ranges, ranged := strings.Cut(text, "=")
 	var rule Rule
 	var err error
 	if rule.Host, rule.Port, err = parseTarget(target); err != nil {
-		return Rule{}, fmt.Errorf("network rule %q: %w", text, err)
+		return Rule{}, err
 	}
 	if ranged {
 		if rule.Ranges, err = parseRanges(ranges); err != nil {
-			return Rule{}, fmt.Errorf("network rule %q: %w", text, err)
+			return Rule{}, err
 		}
 	}
 	return rule, nil
@@ -46,34 +48,34 @@ func ParseRule(text string) (Rule, error) {
 
 func parseTarget(target string) (host string, port uint16, err error) {
 	if _, rest, ok := strings.Cut(target, "://"); ok {
-		return "", 0, fmt.Errorf("it is a URL, write the host alone: %q", hostOf(rest))
+		return "", 0, fmt.Errorf("must be a host such as %q, not a URL", hostOf(rest))
 	}
 	if strings.ContainsAny(target, "/?#") {
-		return "", 0, fmt.Errorf("paths cannot be filtered, write the host alone: %q", hostOf(target))
+		return "", 0, fmt.Errorf("must be a host without a path, such as %q", hostOf(target))
 	}
 	host = target
 	if i := strings.LastIndexByte(target, ':'); i >= 0 && (!strings.Contains(target[:i], ":") || target[i-1] == ']') {
 		n, err := strconv.ParseUint(target[i+1:], 10, 16)
 		if err != nil || n == 0 || target[i+1] == '+' {
-			return "", 0, fmt.Errorf("%q is not a port from 1 to 65535", target[i+1:])
+			return "", 0, fmt.Errorf("invalid port %q: must be between 1 and 65535", target[i+1:])
 		}
 		host, port = target[:i], uint16(n)
 	}
 	name, wildcard := strings.CutPrefix(host, "*.")
 	switch {
 	case host == "*":
-		return "", 0, errors.New(`it would allow every host, use the policy "allow-all" for that`)
+		return "", 0, hint.Wrap(errors.New("matches every host"), "to reach every public host, use the network policy %q", AllowAll)
 	case strings.Contains(name, "*"):
 		return "", 0, errors.New(`"*" can only stand for whole labels at the front, as in "*.example.com"`)
 	}
 	name, err = Normalise(name)
 	switch {
 	case errors.Is(err, ErrAddress):
-		return "", 0, fmt.Errorf("%w; hosts are allowed by name, one at a private address as in \"db.example.com=10.0.0.0/8\"", err)
+		return "", 0, hint.Wrap(err, "name the host; for one at a private address, add that as in %q", "db.example.com=10.0.0.0/8")
 	case err != nil:
 		return "", 0, err
 	case wildcard && !strings.Contains(name, "."):
-		return "", 0, fmt.Errorf("it covers everything below %q, name a domain below that", name)
+		return "", 0, fmt.Errorf("must name a domain below %q, as in %q", name, "*.example."+name)
 	case wildcard:
 		name = "*." + name
 	}
@@ -95,16 +97,16 @@ func parseRanges(text string) ([]netip.Prefix, error) {
 		if err != nil {
 			addr, addrErr := netip.ParseAddr(part)
 			if addrErr != nil {
-				return nil, fmt.Errorf("%q is not a range such as 10.0.0.0/8, nor an address", part)
+				return nil, fmt.Errorf("invalid range %q: must be an address or a range such as 10.0.0.0/8", part)
 			}
 			prefix = netip.PrefixFrom(addr, addr.BitLen())
 		}
 		if prefix != prefix.Masked() {
-			return nil, fmt.Errorf("%s has bits set beyond its length, write %s", prefix, prefix.Masked())
+			return nil, fmt.Errorf("range %s has bits set beyond its length, unlike %s", prefix, prefix.Masked())
 		}
 		if !overridable(prefix) {
-			return nil, fmt.Errorf("%s is not inside a private range (%s); public addresses need no range, "+
-				"and loopback, link-local and metadata addresses are never reached", prefix, privateText())
+			return nil, hint.Wrap(fmt.Errorf("%s is not inside a private range (%s)", prefix, privateText()),
+				"public addresses need no range; loopback, link-local and metadata addresses are always blocked")
 		}
 		if !slices.Contains(ranges, prefix) {
 			ranges = append(ranges, prefix)
@@ -167,7 +169,7 @@ func (r Rule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 func (r *Rule) UnmarshalText(text []byte) error {
 	parsed, err := ParseRule(string(text))
 	if err != nil {
-		return err
+		return fmt.Errorf("invalid network rule %q: %w", text, err)
 	}
 	*r = parsed
 	return nil

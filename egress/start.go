@@ -84,7 +84,7 @@ func (s Start) Check() error {
 		return fmt.Errorf("invalid address of the proxy: %q", s.Address)
 	}
 	if _, err := ParseMode(string(s.Policy.Mode)); err != nil {
-		return err
+		return fmt.Errorf("invalid network policy %q: %w", s.Policy.Mode, err)
 	}
 	if err := CheckRoutes(s.Routes); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
@@ -94,7 +95,10 @@ func (g Git) Stream(ctx context.Context, stdin io.Reader, stdout io.Writer, args
 		return ctx.Err()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		err = &GitError{Command: args[subcommand(args)], Stderr: stderr.String(), Exit: exit}
+		return &GitError{Command: args[subcommand(args)], Stderr: stderr.String(), Exit: exit}
+	}
+	if _, statErr := os.Stat(g.Dir); errors.Is(err, fs.ErrNotExist) && errors.Is(statErr, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", g.Dir, fs.ErrNotExist) // err names the program
 	}
 	return err
 }

@@ -3,7 +3,9 @@
 package gitrepo
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,4 +44,15 @@ func TestUnreadOutputIsRequestedAgain(t *testing.T) {
 			assert.Equal(t, strings.Count(string(asked), "asked"), tc.asked)
 		})
 	}
+}
+
+// The user can rename or remove the directory while a loop works for it.
+func TestMissingDirectoryIsNamed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "none")
+	git, err := exec.LookPath("git")
+	assert.NilError(t, err)
+	_, err = Git{Program: git, Dir: dir}.Run(t.Context(), "rev-parse", "HEAD")
+	assert.Error(t, err, dir+": file does not exist")
+	assert.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -46,7 +46,7 @@ func required(command string) []string {
 // protocol.NAME.allow of the repository.
 func (g Git) command(ctx context.Context, args []string) (*exec.Cmd, error) {
 	n := subcommand(args)
-	named, err := g.named(ctx, args[:n], args[n])
+	named, err := g.named(ctx, args[:n], args[n:])
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +75,20 @@ func subcommand(args []string) int {
 }
 
 // inert reports whether a command runs neither filters nor hooks.
-func inert(command string) bool {
-	switch command {
+func inert(command []string) bool {
+	switch command[0] {
 	case "config", "rev-parse", "check-ref-format", "check-attr", "for-each-ref", "show-ref", "symbolic-ref", "rev-list", "merge-base",
-		"log", "diff-tree", "cat-file", "remote", "credential", "index-pack", "unpack-objects", "pack-objects", "init":
+		"log", "diff-tree", "remote", "credential", "index-pack", "unpack-objects", "pack-objects", "init":
 		return true
+	case "cat-file":
+		return !slices.Contains(command, "--filters")
 	}
 	return false
 }
 
 // named returns settings that switch off the filters and hooks of the configuration: each can
 // only be overridden by its name.
-func (g Git) named(ctx context.Context, global []string, command string) (settings [][2]string, err error) {
+func (g Git) named(ctx context.Context, global, command []string) (settings [][2]string, err error) {
 	if inert(command) {
 		return nil, nil
 	}
@@ -182,7 +184,7 @@ func (g Git) PushProgram(ctx context.Context) (string, error) {
 // Push returns a command that pushes a branch to a remote at the user's terminal, with the transport that the user has
 // configured. It runs no hooks: an agent can have committed those of core.hooksPath.
 func (g Git) Push(ctx context.Context, remote, branch string) (*exec.Cmd, error) {
-	named, err := g.named(ctx, nil, "push")
+	named, err := g.named(ctx, nil, []string{"push"})
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +200,7 @@ func (g Git) Push(ctx context.Context, remote, branch string) (*exec.Cmd, error)
 // ForOthers returns the environment of another program that runs git in the repository: its git runs no program that
 // the repository names, and has no transport.
 func (g Git) ForOthers(ctx context.Context) ([]string, error) {
-	settings, err := g.named(ctx, nil, "status")
+	settings, err := g.named(ctx, nil, []string{"status"})
 	if err != nil {
 		return nil, err
 	}

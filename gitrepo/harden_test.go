@@ -90,6 +90,7 @@ func TestNoProgramOfTheConfigurationIsRun(t *testing.T) {
 			{"checkout", "-f", "HEAD", "--", "."},
 			{"cat-file", "-p", missing},
 			{"cat-file", "--batch-check"},
+			{"cat-file", "--filters", "HEAD:file"},
 			{"rev-list", "--objects", missing},
 			{"fetch", "evil"},
 			{"ls-remote", "evil"},

@@ -6,6 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
@@ -83,7 +84,7 @@ func networkPath(scheme, rest string) (string, error) {
 	bare := portSuffix().ReplaceAllString(host, "")
 	if strings.Contains(bare, ":") && !strings.HasPrefix(bare, "[") {
 		// Probably a password with a slash, whose second half would follow.
-		return "", errors.New("invalid port (percent-encode special characters of a password)")
+		return "", hint.Wrap(errors.New("invalid port"), "percent-encode special characters of a password")
 	}
 	path = strings.TrimLeft(path, "/")
 	if path == "" && !schemeName().MatchString(scheme) {

@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 var (
 	ErrNotRepository = hint.Wrap(errors.New("not inside a git repository"), "change to a repository, or create one with %q", "git init")
 	ErrNoOrigin      = errors.New(`no git remote "origin" found`)
-	ErrDetached      = hint.Wrap(errors.New("detached HEAD state. Checkout a branch first"), "pass --worktree=NAME to work in a worktree with a branch of its own")
+	ErrDetached      = hint.Wrap(errors.New("detached HEAD state. Checkout a branch first"), "run %q, or pass --worktree=NAME to work in a worktree with a branch of its own", "git switch BRANCH")
 )
 
 // Worktree is a git worktree.
@@ -137,7 +138,7 @@ func (w Worktree) repoSlug(ctx context.Context, override string) (string, error)
 		return "", err
 	}
 	if origin == "" {
-		return "", hint.Wrap(ErrNoOrigin, "add one with %q, or name the repository with RALPH_SCOPE_REPO=owner/repo", "git remote add origin URL")
+		return "", hint.Wrap(ErrNoOrigin, "add one with %q; if there is no remote repository, with %q", "git remote add origin URL", "git remote add origin "+w.localOrigin())
 	}
 	slug, err := Slug(origin)
 	if err != nil {
@@ -145,6 +146,18 @@ func (w Worktree) repoSlug(ctx context.Context, override string) (string, error)
 			"correct it with %q, or set RALPH_SCOPE_REPO=owner/repo", "git remote set-url origin URL")
 	}
 	return slug, nil
+}
+
+// localOrigin returns an origin for a repository without a remote one: only its path is used.
+func (w Worktree) localOrigin() string {
+	unquoted := func(r rune) rune {
+		if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-", r)) {
+			return r
+		}
+		return '-'
+	}
+	name := strings.Map(unquoted, filepath.Base(cmp.Or(w.MainRoot, w.Root)))
+	return "local/" + cmp.Or(strings.TrimLeft(name, "-."), "project")
 }
 
 // branchName returns the override, or else the current branch. Without a commit on it, current

@@ -243,6 +243,32 @@ func TestDetectOverrides(t *testing.T) {
 	assert.ErrorContains(t, err, `RALPH_SCOPE_REPO="o\n/r"`)
 }
 
+// The hint is a command that works as it is, in any directory.
+func TestDetectSuggestsAnOrigin(t *testing.T) {
+	isolate(t)
+	for _, tc := range []struct{ dir, origin string }{
+		{"shop", "local/shop"},
+		{"My Shop (2)", "local/My-Shop--2-"},
+		{"-läden", "local/l-den"},
+		{"$(x)", "local/x-"},
+		{"店", "local/project"},
+	} {
+		t.Run(tc.dir, func(t *testing.T) {
+			root := filepath.Join(tempDir(t), tc.dir)
+			assert.NilError(t, os.Mkdir(root, 0o700))
+			gitIn(t, root, "init", "-q", "-b", "main")
+			_, err := Detect(t.Context(), root, noenv)
+			assert.ErrorIs(t, err, ErrNoOrigin)
+			assert.DeepEqual(t, hint.Of(err), []string{`add one with "git remote add origin URL"; if there is no remote repository, with "git remote add origin ` + tc.origin + `"`})
+
+			gitIn(t, root, "remote", "add", "origin", tc.origin)
+			w, err := Detect(t.Context(), root, noenv)
+			assert.NilError(t, err)
+			assert.Equal(t, w.Scope.Repo, tc.origin)
+		})
+	}
+}
+
 func TestDetectOrderOfErrors(t *testing.T) {
 	isolate(t)
 	outside := tempDir(t)
@@ -266,7 +292,7 @@ func TestDetectOrderOfErrors(t *testing.T) {
 	gitIn(t, outside, "remote", "add", "origin", "https://h/a/b")
 	_, err = Detect(t.Context(), outside, noenv)
 	assert.Error(t, err, "detached HEAD state. Checkout a branch first")
-	assert.DeepEqual(t, hint.Of(err), []string{"pass --worktree=NAME to work in a worktree with a branch of its own"})
+	assert.DeepEqual(t, hint.Of(err), []string{`run "git switch BRANCH", or pass --worktree=NAME to work in a worktree with a branch of its own`})
 }
 
 func TestDetectBadOrigin(t *testing.T) {

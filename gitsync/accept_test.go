@@ -3,6 +3,7 @@ package gitsync
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,6 +56,23 @@ func (w *fixture) unmerged() *Unmerged { return UnmergedCommits(w.repo.stateDir,
 func (w *fixture) discard() {
 	w.t.Helper()
 	w.sandboxGit("reset", "-q", "--hard", w.accepted())
+}
+
+// A ref of the user without its commit, such as one that git gc has removed, is no fault of the run.
+func TestAcceptInADamagedRepository(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	run := w.commit("a.txt", "one\n")
+	damaged := filepath.Join(w.repo.git.CommonDir, "refs", "heads", "damaged")
+	assert.NilError(t, os.WriteFile(damaged, []byte(strings.Repeat("1", len(run))+"\n"), 0o600))
+
+	_, err := w.repo.Accept(t.Context(), w.sh, run)
+	_, rejected := errors.AsType[*RejectedError](err)
+	assert.Check(t, !rejected)
+	assert.ErrorContains(t, err, "damaged")
+
+	assert.NilError(t, os.Remove(damaged))
+	assert.Equal(t, w.accept(run).Commits, 1)
 }
 
 func TestAcceptFastForwardsToTheCommit(t *testing.T) {

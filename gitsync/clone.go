@@ -277,28 +277,34 @@ func (r *Repo) inTheWay(ctx context.Context, path string) *Conflict {
 	return &Conflict{Kind: fileInTheWay, Detail: path, Ignored: err == nil && len(ignored) > 0}
 }
 
-// checkOut brings the user's files and a copy of the index from one commit to another. What is in
-// the way is a conflict, and nothing has changed then. Files that have their new content, as after
-// an interrupted checkout, stay, also if the rest is undone.
-func (r *Repo) checkOut(ctx context.Context, edit index.Edit, changes []hostgit.Change, from, to string) (conflict *Conflict, undo func() error, err error) {
+// compare returns the changes whose files have their new content before a checkout, and the conflict with what is in the
+// way of the others. applied are files by their content that the user's worktree has from the sandbox.
+func (r *Repo) compare(ctx context.Context, changes []hostgit.Change, format int, applied map[string]string) (same []hostgit.Change, conflict *Conflict, err error) {
 	entries, err := r.git.Index(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	written, obstacle := r.git.Compare(entries, changes, len(to))
-	if obstacle != nil && obstacle.Repository {
-		return &Conflict{Kind: fileInTheWay, Detail: obstacle.Path, Repository: true}, nil, nil
-	} else if obstacle != nil {
-		return r.inTheWay(ctx, obstacle.Path), nil, nil
+	same, obstacle := r.git.Compare(entries, changes, format, func(c hostgit.Change) bool { return applied[c.Path] == c.NewID })
+	switch {
+	case obstacle == nil:
+		return same, nil, nil
+	case obstacle.Repository:
+		return nil, &Conflict{Kind: fileInTheWay, Detail: obstacle.Path, Repository: true}, nil
 	}
+	return nil, r.inTheWay(ctx, obstacle.Path), nil
+}
+
+// checkOut brings the user's files and a copy of the index from one commit to another, after [Repo.compare]. What is in
+// the way is a conflict, and nothing has changed then.
+func (r *Repo) checkOut(ctx context.Context, edit index.Edit, same []hostgit.Change, from, to string) (conflict *Conflict, undo func() error, err error) {
 	g := edit.Git(r.git)
 	g.Timeout = checkoutTimeout
 	if from == "" {
 		from = hostgit.EmptyTree(len(to))
 	}
-	move := func(written []hostgit.Change, from, to string) error {
-		if len(written) > 0 {
-			if _, err := g.Output(ctx, strings.NewReader(hostgit.IndexInfo(written)), "update-index", "-z", "--add", "--replace", "--index-info"); err != nil {
+	move := func(same []hostgit.Change, from, to string) error {
+		if len(same) > 0 {
+			if _, err := g.Output(ctx, strings.NewReader(hostgit.IndexInfo(same)), "update-index", "-z", "--add", "--replace", "--index-info"); err != nil {
 				return err
 			}
 		}
@@ -308,8 +314,8 @@ func (r *Repo) checkOut(ctx context.Context, edit index.Edit, changes []hostgit.
 		_, err := g.InWorktree(ctx, "read-tree", "-m", "-u", from, to)
 		return err
 	}
-	if err = move(written, from, to); err == nil {
-		return nil, func() error { return move(hostgit.Reversed(written), to, from) }, nil
+	if err = move(same, from, to); err == nil {
+		return nil, func() error { return move(hostgit.Reversed(same), to, from) }, nil
 	}
 	if failed, is := errors.AsType[*gitrepo.GitError](err); is {
 		if m := overwritten().FindStringSubmatch(failed.Stderr); m != nil {

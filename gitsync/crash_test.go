@@ -147,8 +147,8 @@ func TestIndexLockOfAnotherGitIsKept(t *testing.T) {
 func TestUserCommitDuringFetch(t *testing.T) {
 	t.Parallel()
 	w := newSandbox(t)
-	w.write("same.txt", "the agent's too\n")
-	w.commit("same.txt", "the agent's too\n")
+	w.write("b.txt", "the agent's too\n")
+	w.commit("b.txt", "the agent's too\n")
 	w.commit("a.txt", "one\n")
 	git, err := exec.LookPath("git")
 	assert.NilError(t, err)
@@ -159,7 +159,7 @@ func TestUserCommitDuringFetch(t *testing.T) {
 	res := w.fetch()
 	assert.Assert(t, res.Conflict != nil && res.Conflict.Kind == diverged, "%+v", res)
 	assert.Equal(t, w.git("log", "-1", "--format=%s"), "user")
-	assert.Equal(t, w.git("status", "--porcelain"), "?? same.txt")
+	assert.Equal(t, w.git("status", "--porcelain"), " M b.txt")
 	assert.Equal(t, w.read("a.txt"), "a\n")
 	assert.Assert(t, res.Conflict.Merged != "")
 }
@@ -195,7 +195,7 @@ func (w *fixture) interrupt() {
 	assert.NilError(w.t, err)
 	st, err := w.repo.readState()
 	assert.NilError(w.t, err)
-	st.Pending = &pending{From: w.tip("main"), To: w.sandboxGit("rev-parse", "main"), Token: index.NewToken()}
+	st.Pending = &pending{From: w.tip("main"), To: w.sandboxGit("rev-parse", "main"), Token: index.NewToken(), Writing: true}
 	assert.NilError(w.t, w.repo.save(st))
 	assert.NilError(w.t, index.New(w.repo.git, st.Pending.Token).Begin())
 }
@@ -204,34 +204,49 @@ func (w *fixture) interrupt() {
 // changed is kept.
 func TestInterruptedFastForward(t *testing.T) {
 	t.Parallel()
+	const crlf = "echo '*.txt eol=crlf' > .gitattributes; git add .gitattributes; git commit -qm attributes; rm *.txt; git checkout -q ."
 	for _, tc := range []struct {
 		name        string
 		agent, left string // left is what was written, and what the user has done
 		inTheWay    string // empty if the branch arrives
+		setUp       string // before the sandbox is made
 	}{
-		{"whole files", "echo agent > a.txt; echo new > new.txt; git rm -q b.txt; mkdir deep; echo x > deep/x", "echo agent > a.txt; rm b.txt; mkdir deep; echo x > deep/x", ""},
-		{"a file that became a directory", "rm a.txt; mkdir a.txt; echo x > a.txt/x; echo y > a.txt/y", "rm a.txt; mkdir a.txt; echo x > a.txt/x", ""},
-		{"a directory that became a file", "rm -r dir; echo x > dir; echo y > z", "rm -r dir; echo x > dir", ""},
-		{"part of a changed file", "seq 9 > a.txt", "seq 3 > a.txt", ""},
-		{"part of a new file", "mkdir new; seq 9 > new/file", "mkdir new; seq 3 > new/file", ""},
-		{"an empty file", "seq 9 > a.txt; seq 9 > new", ": > a.txt; : > new", ""},
-		{"part of a large file", "seq 100000 > a.txt", "seq 100000 | head -c 300000 > a.txt", ""},
-		{"a file that begins with the old one", "seq 9 >> a.txt; seq 9 >> b.txt", ": > b.txt", ""},
-		{"part of a file in a directory that was a file", "rm a.txt; mkdir a.txt; seq 9 > a.txt/x", "rm a.txt; mkdir a.txt; seq 3 > a.txt/x", ""},
-		{"empty directories that were a file", "rm a.txt; mkdir -p a.txt/in/deep; seq 9 > a.txt/in/deep/x; seq 9 > z", "rm a.txt; mkdir -p a.txt/in", ""},
-		{"part of a file that was a directory", "rm -r dir; seq 9 > dir", "rm -r dir; seq 3 > dir", ""},
-		{"a changed file of the user", "seq 9 > a.txt; seq 9 > b.txt", "echo mine > a.txt; seq 3 > b.txt", "a.txt"},
-		{"a changed file that ends like the new one", "seq 9 > a.txt", "echo mine > a.txt; seq 9 >> a.txt", "a.txt"},
-		{"a new file with more", "seq 9 > new", "seq 10 > new", "new"},
-		{"a staged file", "seq 9 > a.txt", "seq 3 > a.txt; rm .git/index.lock; git add a.txt", "a.txt"},
-		{"a removed file", "git rm -q a.txt", ": > a.txt", "a.txt"},
-		{"a link", "seq 9 > a.txt", "seq 3 > b.txt; ln -sf b.txt a.txt", "a.txt"},
-		{"behind a link", "mkdir new; seq 9 > new/c.txt", "ln -s dir new; : > dir/c.txt", "new"},
+		{"whole files", "echo agent > a.txt; echo new > new.txt; git rm -q b.txt; mkdir deep; echo x > deep/x", "echo agent > a.txt; rm b.txt; mkdir deep; echo x > deep/x", "", ""},
+		{"a file that became a directory", "rm a.txt; mkdir a.txt; echo x > a.txt/x; echo y > a.txt/y", "rm a.txt; mkdir a.txt; echo x > a.txt/x", "", ""},
+		{"a directory that became a file", "rm -r dir; echo x > dir; echo y > z", "rm -r dir; echo x > dir", "", ""},
+		{"part of a changed file", "seq 9 > a.txt", "seq 3 > a.txt", "", ""},
+		{"part of a new file", "mkdir new; seq 9 > new/file", "mkdir new; seq 3 > new/file", "", ""},
+		{"an empty file", "seq 9 > a.txt; seq 9 > new", ": > a.txt; : > new", "", ""},
+		{"part of a large file", "seq 100000 > a.txt", "seq 100000 | head -c 300000 > a.txt", "", ""},
+		{"a file that begins with the old one", "seq 9 >> a.txt; seq 9 >> b.txt", ": > b.txt", "", ""},
+		{"part of a file in a directory that was a file", "rm a.txt; mkdir a.txt; seq 9 > a.txt/x", "rm a.txt; mkdir a.txt; seq 3 > a.txt/x", "", ""},
+		{"empty directories that were a file", "rm a.txt; mkdir -p a.txt/in/deep; seq 9 > a.txt/in/deep/x; seq 9 > z", "rm a.txt; mkdir -p a.txt/in", "", ""},
+		{"part of a file that was a directory", "rm -r dir; seq 9 > dir", "rm -r dir; seq 3 > dir", "", ""},
+		{"a changed file of the user", "seq 9 > a.txt; seq 9 > b.txt", "echo mine > a.txt; seq 3 > b.txt", "a.txt", ""},
+		{"a changed file that ends like the new one", "seq 9 > a.txt", "echo mine > a.txt; seq 9 >> a.txt", "a.txt", ""},
+		{"a new file with more", "seq 9 > new", "seq 10 > new", "new", ""},
+		{"a staged file", "seq 9 > a.txt", "seq 3 > a.txt; rm .git/index.lock; git add a.txt", "a.txt", ""},
+		{"a removed file", "git rm -q a.txt", ": > a.txt", "a.txt", ""},
+		{"a link", "seq 9 > a.txt", "seq 3 > b.txt; ln -sf b.txt a.txt", "a.txt", ""},
+		{"whole files with other line ends", "seq 9 > a.txt; seq 9 > new.txt; seq 9 > b.txt", "seq 9 | sed 's/$/\\r/' > a.txt; cp a.txt new.txt", "", crlf},
+		{"parts of files with other line ends", "seq 9 > a.txt; seq 9 > new.txt; seq 9 > b.txt", "seq 9 | sed 's/$/\\r/' | head -c 7 > a.txt; cp a.txt new.txt", "", crlf},
+		{"attributes of the same commits", "seq 9 > a.txt; echo '*.txt eol=crlf' > .gitattributes", "seq 9 | sed 's/$/\\r/' | head -c 7 > a.txt", "", ""},
+		{"line ends by the configuration", "seq 9 > a.txt; seq 9 > new.txt", "seq 9 | sed 's/$/\\r/' > a.txt; cp a.txt new.txt", "", "git config core.autocrlf true; rm *.txt; git checkout -q ."},
+		{
+			"another encoding", "seq 9 | iconv -t UTF-16LE > a.txt; cp a.txt new.txt", "seq 9 | iconv -t UTF-16LE > a.txt; head -c 5 a.txt > new.txt", "",
+			"echo 'a.txt text working-tree-encoding=UTF-16LE' > .gitattributes; echo 'new.txt text working-tree-encoding=UTF-16LE' >> .gitattributes; echo a | iconv -t UTF-16LE > a.txt; git add -A; git commit -qm attributes",
+		},
+		{"a large file", "head -c 70000000 /dev/zero > new; seq 9 > b.txt", "head -c 70000000 /dev/zero > new", "", ""},
+		{"a program that is not executable yet", "echo x > new; chmod +x new a.txt", "echo x > new", "", ""},
+		{"the user's file of a checkout that did not begin", "seq 9 > new", "seq 10 > new", "new", ""},
+		{"behind a link", "mkdir new; seq 9 > new/c.txt", "ln -s dir new; : > dir/c.txt", "new", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			w := newSandbox(t)
-			w.inSandbox(tc.agent + "; git add -A; git commit -qm agent")
+			w := newRepo(t)
+			w.run(w.root, nil, "sh", "-ec", tc.setUp)
+			w.createSandbox()
+			w.inSandbox(tc.agent + "\ngit add -A; git commit -qm agent")
 			w.interrupt()
 			w.run(w.root, nil, "sh", "-ec", tc.left)
 			left := contents(t, w.root)
@@ -248,7 +263,13 @@ func TestInterruptedFastForward(t *testing.T) {
 			assert.Assert(t, res.Conflict == nil, "%v", res.Conflict)
 			assert.Equal(t, res.Commits, 1)
 			w.assertClean()
-			assert.DeepEqual(t, contents(t, w.root), contents(t, w.work))
+			user, agent := contents(t, w.root), contents(t, w.work)
+			for _, files := range []map[string]string{user, agent} {
+				for name, content := range files {
+					files[name] = strings.ReplaceAll(content, "\r", "")
+				}
+			}
+			assert.DeepEqual(t, user, agent)
 		})
 	}
 }
@@ -264,4 +285,31 @@ func TestInterruptedFastForwardToARewrittenCommit(t *testing.T) {
 	assert.Equal(t, w.fetch().Commits, 1)
 	w.assertClean()
 	assert.Equal(t, w.read("a.txt")+w.read("b.txt"), "a\nother\n")
+}
+
+// A branch that has moved before the power failed gets its index, and the files that were not written; what the user has
+// changed since is a change.
+func TestInterruptedAfterTheBranchHasMoved(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, setUp, left, status string }{
+		{"all was written", "", "echo agent > a.txt; echo new > new.txt; rm b.txt; seq 9 > c.txt", ""},
+		{"nothing was written", "", "", ""},
+		{"truncated files", "", ": > a.txt; : > new.txt; rm b.txt; seq 3 > c.txt", ""},
+		{"other line ends", "git config core.autocrlf true; rm *.txt; git checkout -q .", "printf 'agent\\r\\n' > a.txt; printf 'new\\r\\n' > new.txt; rm b.txt; printf '1\\r\\n' > c.txt", ""},
+		{"changed by the user", "", "echo agent > a.txt; echo mine >> a.txt; echo new > new.txt; rm b.txt; seq 9 > c.txt; echo x > mine.txt", " M a.txt\n?? mine.txt"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := newRepo(t)
+			w.run(w.root, nil, "sh", "-ec", tc.setUp)
+			w.createSandbox()
+			w.inSandbox("echo agent > a.txt; echo new > new.txt; git rm -q b.txt; seq 9 > c.txt; git add -A; git commit -qm agent")
+			w.interrupt()
+			w.run(w.root, nil, "sh", "-ec", tc.left)
+			w.git("update-ref", "refs/heads/main", w.sandboxGit("rev-parse", "main"))
+			w.fetch()
+			assert.Equal(t, w.git("status", "--porcelain"), tc.status)
+			assert.Equal(t, w.git("show", ":new.txt"), "new")
+		})
+	}
 }

@@ -24,8 +24,9 @@ type Edits struct {
 }
 
 // editsScript commits the working tree to no branch, with an index of its own, and prints that
-// commit; nothing if there are no edits. Files that the user has sent are excluded there.
-// Repositories in subdirectories are left out: a link to one is all that a commit would have.
+// commit; if there are no edits, the one that is checked out after "clean". Files that the user has sent are excluded there.
+// Repositories in subdirectories are left out: a link to one is all that a commit would have. git add fails
+// for those without a commit, after it has added the rest.
 const editsScript = plainGit + `set -e
 base=$(git rev-parse -q --verify HEAD) || { echo 'the branch has no commits' >&2; exit 1; }
 index=$(git rev-parse --git-path index)
@@ -33,11 +34,15 @@ GIT_INDEX_FILE=$index.edits$$
 export GIT_INDEX_FILE
 trap 'rm -f "$GIT_INDEX_FILE"' EXIT
 cp "$index" "$GIT_INDEX_FILE"
-git -c advice.addEmbeddedRepo=false add -A
+LC_ALL=C
+export LC_ALL
+code=0
+messages=$(git -c advice.addEmbeddedRepo=false add -A --ignore-errors 2>&1) || code=$?
+case $code in 0) ;; 1) ! printf '%s\n' "$messages" | grep '^error: ' | grep -v "/' does not have a commit checked out$" >&2 || exit 1 ;; *) printf '%s\n' "$messages" >&2; exit "$code" ;; esac
 git ls-files -s | sed -n 's/^160000 \([0-9a-f]*\) [0-3]/0 \1/p' | git update-index --index-info
 git ls-tree -r "$base" | sed -n '/^160000 /p' | git update-index --index-info
 tree=$(git write-tree)
-[ "$tree" != "$(git rev-parse "$base^{tree}")" ] || exit 0
+[ "$tree" != "$(git rev-parse "$base^{tree}")" ] || { echo "clean $base"; exit; }
 git -c user.name=ralph -c user.email=ralph@localhost commit-tree -p "$base" -m 'uncommitted changes' "$tree"
 `
 
@@ -58,8 +63,8 @@ func (r *Repo) CountEdits(ctx context.Context, sh Shell) (n int, err error) {
 	return n, nil
 }
 
-// FetchEdits fetches the edits of a clone, after [Repo.Fetch]; nil if there are none. They are
-// verified like commits.
+// FetchEdits fetches the edits of a clone, after [Repo.Fetch]; nil if there are none, and none were applied
+// before. They are verified like commits.
 func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 	r, st, unlock, err := r.open(ctx)
 	if err != nil {
@@ -71,8 +76,8 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 	if err := sh(ctx, editsScript, nil, nil, &out); err != nil {
 		return nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: %w", r.name, err)
 	}
-	commit := strings.TrimSpace(out.String())
-	if commit == "" {
+	commit, isClean := strings.CutPrefix(strings.TrimSpace(out.String()), "clean ")
+	if isClean && st.Applied == "" {
 		return nil, nil
 	}
 	if !hostgit.IsObjectID(commit) {
@@ -85,6 +90,13 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fetching uncommitted changes of the sandbox %s: %w", r.name, err)
+	}
+	if isClean { // what was applied is undone
+		if parent, err := r.git.Resolve(ctx, st.Applied+"^"); err != nil || parent != commit {
+			return nil, err
+		}
+		files, err := r.applied(ctx, st)
+		return &Edits{Base: commit, Commit: commit, Paths: slices.Sorted(maps.Keys(files))}, err
 	}
 	return r.edits(ctx, commit)
 }
@@ -137,16 +149,19 @@ func (r *Repo) ApplyEdits(ctx context.Context, e *Edits) error {
 			"bring both to the same commit first: switch to the branch %s, and commit or merge what is missing on either side", st.Branch)
 	}
 
-	st.Pending = &pending{From: head, To: head, Token: index.NewToken()} // has the lock of the index
+	st.Pending = &pending{From: head, To: e.Commit, Token: index.NewToken(), Edits: true}
 	if err := r.save(st); err != nil {
 		return err
 	}
-	conflict, err := r.checkOutEdits(ctx, st.Pending.Token, st.Applied, e)
+	conflict, err := r.checkOutEdits(ctx, &st, e)
 	if err != nil {
-		return err
+		return errors.Join(err, r.rollBack(context.WithoutCancel(ctx), st.Pending))
 	}
 	if conflict == nil {
 		st.Applied = e.Commit
+	}
+	if st.Applied == e.Base {
+		st.Applied = ""
 	}
 	st.Pending = nil
 	return errors.Join(asApplyError(conflict), r.save(st))
@@ -154,8 +169,8 @@ func (r *Repo) ApplyEdits(ctx context.Context, e *Edits) error {
 
 // checkOutEdits writes the files. Those that were applied before, and are still as they were, are
 // treated as if they were committed.
-func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edits) (*Conflict, error) {
-	edit := index.New(r.git, token)
+func (r *Repo) checkOutEdits(ctx context.Context, st *state, e *Edits) (*Conflict, error) {
+	edit := index.New(r.git, st.Pending.Token)
 	defer edit.End()
 	if conflict, err := lockIndex(ctx, edit); err != nil || conflict != nil {
 		return conflict, err
@@ -164,9 +179,9 @@ func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edit
 	here.git = edit.Git(r.git)
 
 	from := e.Base
-	if applied != "" {
+	if st.Applied != "" {
 		var err error
-		if from, err = here.stageApplied(ctx, edit, applied, e.Base); err != nil {
+		if from, err = here.stageApplied(ctx, edit, st.Applied, e.Base); err != nil {
 			return nil, err
 		}
 	}
@@ -174,12 +189,31 @@ func (r *Repo) checkOutEdits(ctx context.Context, token, applied string, e *Edit
 	if err != nil {
 		return nil, err
 	}
-	conflict, _, err := here.checkOut(ctx, edit, changes, from, e.Commit)
+	same, conflict, err := here.compare(ctx, changes, len(e.Commit), nil)
+	if err != nil || conflict != nil {
+		return conflict, err
+	}
+	if err := r.saveWriting(st, same); err != nil {
+		return nil, err
+	}
+	conflict, _, err = here.checkOut(ctx, edit, same, from, e.Commit)
 	return conflict, err
 }
 
-// stageApplied stages the files that have the content that was applied, and returns a tree of them
-// and the base.
+// applied returns the files that the user's worktree has got by [Repo.ApplyEdits], with their content then.
+func (r *Repo) applied(ctx context.Context, st state) (map[string]string, error) {
+	if has, err := r.HasCommit(ctx, st.Applied); err != nil || !has { // git gc may have removed it
+		return nil, err
+	}
+	changes, err := r.git.Changes(ctx, st.Applied+"^", st.Applied)
+	files := map[string]string{}
+	for _, c := range changes {
+		files[c.Path] = c.NewID
+	}
+	return files, err
+}
+
+// stageApplied stages the files that are as they were applied, and returns a tree of them and the base.
 func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base string) (tree string, err error) {
 	if parent, err := r.git.Line(ctx, "rev-parse", "-q", "--verify", applied+"^"); err != nil || parent != base {
 		return base, ctx.Err() // it was removed by git gc, or the user has committed since
@@ -192,12 +226,12 @@ func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base 
 	if err != nil {
 		return "", err
 	}
-	same, _ := r.git.Compare(entries, changes, len(base))
-	if len(same) == 0 {
+	same, _ := r.git.Compare(entries, changes, len(base), func(hostgit.Change) bool { return true })
+	if same = append(same, r.git.Removed(entries, changes)...); len(same) == 0 {
 		return base, nil
 	}
 	lines := hostgit.IndexInfo(same)
-	if _, err := r.git.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--index-info"); err != nil {
+	if _, err := r.git.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--replace", "--index-info"); err != nil {
 		return "", fmt.Errorf("comparing your files with the sandbox's: %w", err)
 	}
 	return r.treeWith(ctx, edit, base, lines)
@@ -207,7 +241,7 @@ func (r *Repo) stageApplied(ctx context.Context, edit index.Edit, applied, base 
 func (r *Repo) treeWith(ctx context.Context, edit index.Edit, base, lines string) (tree string, err error) {
 	g := edit.Scratch(r.git)
 	if _, err = g.Output(ctx, nil, "read-tree", base); err == nil {
-		_, err = g.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--index-info")
+		_, err = g.Output(ctx, strings.NewReader(lines), "update-index", "-z", "--add", "--replace", "--index-info")
 	}
 	if err == nil {
 		tree, err = g.Line(ctx, "write-tree")

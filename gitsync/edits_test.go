@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -33,7 +34,7 @@ func TestApplyEdits(t *testing.T) {
 	c.write("mine.txt", "mine\n")
 	c.git("add", "mine.txt")
 	c.inSandbox(`echo agent > a.txt; rm b.txt; mkdir -p deep nested; echo x > deep/x; ln -s a.txt link; echo y > dir/c.txt; git add dir
-git init -q nested; echo x > 'a "name"'`)
+(unset GIT_DIR GIT_WORK_TREE; git init -q nested; echo x > nested/x; git init -q more; cd more; git commit -q --allow-empty -m x); echo x > 'a "name"'`)
 	status := c.inSandbox("git status --porcelain")
 	e := c.fetchEdits()
 	assert.DeepEqual(t, e.Paths, []string{`a "name"`, "a.txt", "b.txt", "deep/x", "dir/c.txt", "link"})
@@ -51,6 +52,42 @@ git init -q nested; echo x > 'a "name"'`)
 	assert.Equal(t, c.read("a.txt")+c.read("b.txt")+c.read("deep/z")+c.read("dir/c.txt"), "agent\nmore\nnew\nz\nc\n")
 	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n M b.txt\nA  mine.txt\n?? \"a \\\"name\\\"\"\n?? deep/")
 	c.apply()
+}
+
+// What was applied is not in the way of the same edits, nor of others, whatever kind of change it is.
+func TestApplyEditsOfAnyKindTwice(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	w.git("config", "core.safecrlf", "false")
+	w.run(w.root, nil, "sh", "-ec", `ln -s a.txt link; ln -s a.txt other; echo x > run; echo x > plain; printf a.txt > text; git add -A; git commit -qm more`)
+	w.createSandbox()
+	w.inSandbox(`rm -r dir; echo f > dir; rm link; mkdir link; echo x > link/x; rm other; printf a.txt > other; rm text; ln -s a.txt text
+chmod +x run; rm plain; mkdir -p deep; echo '#!' > deep/run; chmod +x deep/run; git mv a.txt moved.txt`)
+	w.apply()
+	first := contents(t, w.root)
+	assert.DeepEqual(t, first, contents(t, w.work))
+	w.apply()
+	assert.DeepEqual(t, contents(t, w.root), first)
+
+	w.inSandbox(`rm dir; mkdir dir; echo again > dir/c.txt; chmod -x run; echo more >> deep/run; rm text; printf x > text; git mv moved.txt a.txt`)
+	w.apply()
+	assert.DeepEqual(t, contents(t, w.root), contents(t, w.work))
+	assert.Equal(t, w.git("diff", "--summary"), w.inSandbox("git diff --summary"))
+
+	w.inSandbox("git reset -q --hard; git clean -qfd")
+	assert.Check(t, slices.Contains(w.fetchEdits().Paths, "deep/run"))
+	w.apply()
+	w.assertClean()
+	assert.Assert(t, w.fetchEdits() == nil)
+}
+
+// Files that git does not take are no part of the rest.
+func TestEditsThatGitDoesNotTake(t *testing.T) {
+	t.Parallel()
+	c := newSandbox(t)
+	c.inSandbox(`git config core.autocrlf input; git config core.safecrlf true; printf 'x\r\n' > a.txt`)
+	_, err := c.repo.FetchEdits(t.Context(), c.sh)
+	assert.ErrorContains(t, err, "CRLF would be replaced by LF in a.txt")
 }
 
 // Neither a changed file of the user, nor one that git does not know, is overwritten, and then
@@ -103,23 +140,40 @@ func TestApplyEditsOfAnotherCommit(t *testing.T) {
 	c.assertClean()
 }
 
-// The lock of a killed command does not stay, and the rest is applied.
+// What a killed command has written is applied again, and its lock does not stay.
 func TestApplyEditsAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	c := newSandbox(t)
-	c.inSandbox("echo agent > a.txt; echo new > new.txt")
-	tip := c.tip("main")
+	c.inSandbox("seq 9 > a.txt; seq 9 > part.txt; echo new > new.txt; rm b.txt; echo mine > mine.txt")
+	e := c.fetchEdits()
 	st, err := c.repo.readState()
 	assert.NilError(t, err)
-	st.Pending = &pending{From: tip, To: tip, Token: index.NewToken()}
+	st.Pending = &pending{From: e.Base, To: e.Commit, Token: index.NewToken(), Edits: true, Writing: true}
 	assert.NilError(t, c.repo.save(st))
 	assert.NilError(t, index.New(c.repo.git, st.Pending.Token).Begin())
-	c.write("new.txt", "new\n")
+	c.run(c.root, nil, "sh", "-c", "seq 3 > a.txt; seq 3 > part.txt; echo new > new.txt; rm b.txt; echo other > mine.txt")
 
+	assert.ErrorContains(t, c.repo.ApplyEdits(t.Context(), c.fetchEdits()), `your "mine.txt" would be overwritten`)
+	assert.Equal(t, c.git("status", "--porcelain"), "?? mine.txt")
+	assert.NilError(t, os.Remove(filepath.Join(c.root, "mine.txt")))
 	c.apply()
-	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n?? new.txt")
+	assert.Equal(t, c.git("status", "--porcelain"), " M a.txt\n D b.txt\n?? mine.txt\n?? new.txt\n?? part.txt")
 	_, err = os.Stat(filepath.Join(c.root, ".git", "index.lock"))
 	assert.Assert(t, os.IsNotExist(err))
+}
+
+// A commit of the sandbox with what was applied arrives over it.
+func TestCommittedEditsArrive(t *testing.T) {
+	t.Parallel()
+	c := newSandbox(t)
+	c.inSandbox("echo agent > a.txt; echo new > new.txt; echo later > later.txt")
+	c.apply()
+	c.inSandbox("git add a.txt new.txt; git commit -qm agent")
+	assert.Equal(t, c.fetch().Commits, 1)
+	assert.Equal(t, c.git("status", "--porcelain"), "?? later.txt")
+	c.write("later.txt", "mine\n")
+	c.inSandbox("git add later.txt; git commit -qm agent")
+	assert.Equal(t, fetchConflict(t, c, fileInTheWay).Detail, "later.txt")
 }
 
 // An agent's git can print another commit than the script makes.

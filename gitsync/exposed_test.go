@@ -47,6 +47,18 @@ func TestConfigurationInTheWorktreeIsRejected(t *testing.T) {
 	})
 }
 
+// No commit has files below .git, also if that is a link.
+func TestGitDirectoryBehindALink(t *testing.T) {
+	t.Parallel()
+	w := newRepo(t)
+	assert.NilError(t, os.Rename(filepath.Join(w.root, ".git"), filepath.Join(w.dir, "elsewhere")))
+	assert.NilError(t, os.Symlink("../elsewhere", filepath.Join(w.root, ".git")))
+	w.createSandbox()
+	w.commit("a.txt", "agent\n")
+	assert.Equal(t, w.fetch().Commits, 1)
+	w.assertClean()
+}
+
 func TestChangedHooksAreReported(t *testing.T) {
 	t.Parallel()
 	w := newRepo(t)

@@ -65,7 +65,7 @@ func (r *Repo) editIndex(ctx context.Context, st *state, changes []hostgit.Chang
 	}
 	branch, err := r.git.Branch(ctx)
 	if err == nil && branch == st.Branch {
-		conflict, undo, err = r.checkOut(ctx, edit, changes, st.Pending.From, st.Pending.To)
+		conflict, undo, err = r.writeFiles(ctx, st, edit, changes)
 	} else if err == nil {
 		var now snapshot
 		switch now, err = r.snapshot(ctx, st.Branch); {
@@ -87,6 +87,55 @@ func (r *Repo) editIndex(ctx context.Context, st *state, changes []hostgit.Chang
 	return nil, nil
 }
 
+// writeFiles checks out changes. What a failure leaves half done is undone.
+func (r *Repo) writeFiles(ctx context.Context, st *state, edit index.Edit, changes []hostgit.Change) (conflict *Conflict, undo func() error, err error) {
+	p := st.Pending
+	applied, err := r.applied(ctx, *st)
+	if err != nil {
+		return nil, nil, err
+	}
+	same, conflict, err := r.compare(ctx, changes, len(p.To), applied)
+	if err != nil || conflict != nil {
+		return conflict, nil, err
+	}
+	if err := r.saveWriting(st, same); err != nil {
+		return nil, nil, err
+	}
+	conflict, undo, err = r.checkOut(ctx, edit, same, p.From, p.To)
+	if err != nil {
+		err = errors.Join(err, r.rollBack(context.WithoutCancel(ctx), p))
+	}
+	return conflict, undo, err
+}
+
+// saveWriting records that files may be half written from now on, and which have had the new content before.
+func (r *Repo) saveWriting(st *state, same []hostgit.Change) error {
+	st.Pending.Writing = true
+	for _, c := range same {
+		st.Pending.Same = append(st.Pending.Same, []byte(c.Path))
+	}
+	return r.save(*st)
+}
+
+// rollBack undoes what was written of a checkout that did not complete.
+func (r *Repo) rollBack(ctx context.Context, p *pending) error {
+	if !p.Writing {
+		return nil
+	}
+	if has, err := r.HasCommit(ctx, p.To); err != nil || !has { // git gc may have removed it
+		return err
+	}
+	return r.git.RollBack(ctx, p.interrupted())
+}
+
+func (p *pending) interrupted() hostgit.Interrupted {
+	kept := map[string]bool{}
+	for _, path := range p.Same {
+		kept[string(path)] = true
+	}
+	return hostgit.Interrupted{From: p.From, To: p.To, Kept: kept}
+}
+
 // lockIndex takes the lock of the user's index, which another git may hold for a moment.
 func lockIndex(ctx context.Context, edit index.Edit) (conflict *Conflict, err error) {
 	for deadline := time.Now().Add(indexLockTimeout); ; time.Sleep(20 * time.Millisecond) {
@@ -104,7 +153,7 @@ func lockIndex(ctx context.Context, edit index.Edit) (conflict *Conflict, err er
 }
 
 // completePending completes the fast-forward of a killed command: if the user's branch
-// has moved, the index follows; otherwise a file may be half-written.
+// has moved, the index follows; otherwise the files that it has written are undone.
 func (r *Repo) completePending(ctx context.Context, st *state) error {
 	p := st.Pending
 	if p == nil {
@@ -119,50 +168,45 @@ func (r *Repo) completePending(ctx context.Context, st *state) error {
 	if err != nil {
 		return err
 	}
-	if branch != st.Branch { // its files are not those of another one
-		st.Pending = nil
-		return r.save(*st)
+	switch {
+	case branch != st.Branch: // its files are not those of another one
+	case p.Edits || tip != p.To:
+		err = r.rollBack(ctx, p)
+	default:
+		err = r.completeIndex(ctx, st)
 	}
-	if tip == p.To {
-		changes, err := r.git.Changes(ctx, p.From, p.To)
-		if err != nil {
-			return err
-		}
-		conflict, err := r.editIndex(ctx, st, changes, func() error {
-			if p.Undo {
-				return nil
-			}
-			return r.setBase(ctx, p.To)
-		})
-		if err != nil {
-			return err
-		}
-		if conflict != nil && conflict.Kind == indexLocked {
-			return asError(r.explain(ctx, conflict, st.Branch, p.From, p.To))
-		}
-		if !p.Undo {
-			st.setSynced(p.To)
-		}
-	} else if err := r.removeParts(ctx, p); err != nil {
+	if err != nil {
 		return err
 	}
 	st.Pending = nil
 	return r.save(*st)
 }
 
-// removeParts removes half-written files of a fast-forward that was killed, so that they are not
-// taken for changes of the user.
-func (r *Repo) removeParts(ctx context.Context, p *pending) error {
-	if has, err := r.HasCommit(ctx, p.To); err != nil || !has { // git gc may have removed it
+// completeIndex brings the index and the files to where the branch is. What is not of the checkout is the user's change.
+func (r *Repo) completeIndex(ctx context.Context, st *state) error {
+	p := st.Pending
+	edit := index.New(r.git, p.Token)
+	defer edit.End()
+	conflict, err := lockIndex(ctx, edit)
+	if err == nil && conflict != nil {
+		return asError(r.explain(ctx, conflict, st.Branch, p.From, p.To))
+	}
+	var there []hostgit.Change
+	if err == nil {
+		there, err = r.git.Complete(ctx, p.interrupted())
+	}
+	if err == nil {
+		conflict, _, err = r.checkOut(ctx, edit, there, p.From, p.To)
+	}
+	if err == nil && !p.Undo {
+		st.setSynced(p.To)
+		err = r.setBase(ctx, p.To)
+	}
+	if err != nil || conflict != nil { // the user has removed the lock, and has changed the index
 		return err
 	}
-	changes, err := r.git.Changes(ctx, p.From, p.To)
-	if err != nil || len(changes) == 0 {
-		return err
+	if err := edit.Commit(); err != nil {
+		return fmt.Errorf("updating the index: %w", err)
 	}
-	entries, err := r.git.Index(ctx)
-	if err != nil {
-		return err
-	}
-	return r.git.RemoveParts(ctx, entries, changes, len(p.To))
+	return nil
 }

@@ -102,7 +102,14 @@ func (r *Repo) fillFiles(ctx context.Context, a *archive.Archive, branch string)
 	return nil
 }
 
-// excludes returns the user's lists of ignored files, and the prompts, which a clone gets without a commit.
+// agentWorktrees are where agents and their tools add worktrees, of which a commit would have a link.
+const agentWorktrees = "/.worktrees/\n/.claude/worktrees/\n"
+
+// ReportFile is what docker ralph report writes by default, where it is run. Agents do not commit it.
+const ReportFile = "ralph-report.html"
+
+// excludes returns the user's lists of ignored files, the prompts, which a clone gets without a commit, and
+// what agents do not commit.
 func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 	for _, path := range []string{hostgit.GlobalExcludes(config), filepath.Join(r.git.CommonDir, "info", "exclude")} {
 		content, err := readCopied(path)
@@ -113,5 +120,5 @@ func (r *Repo) excludes(config gitrepo.Config) (lines []byte, err error) {
 			lines = append(append(lines, content...), '\n')
 		}
 	}
-	return append(lines, "/"+promptsDir+"/\n"...), nil
+	return append(lines, "/"+promptsDir+"/\n"+agentWorktrees+ReportFile+"\n"...), nil
 }

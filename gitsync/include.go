@@ -29,11 +29,18 @@ const includeScript = `tar -x -f -`
 // CheckIncluded returns an error for the first required pattern that matches no ignored file.
 func (r *Repo) CheckIncluded(ctx context.Context) error {
 	for _, pattern := range r.required {
-		if paths, err := r.ignored(ctx, []string{pattern}); err != nil || len(paths) > 0 {
-			if err != nil {
-				return err
-			}
+		if strings.HasPrefix(pattern, "!") { // it leaves files out
 			continue
+		}
+		paths, other, err := r.ignored(ctx, []string{pattern})
+		switch {
+		case err != nil:
+			return err
+		case len(paths) > 0:
+			continue
+		case len(other) > 0:
+			return hint.Wrap(fmt.Errorf("%q, which matches %q, is not a regular file", other[0], pattern),
+				"copy the file that a link leads to, or remove the pattern from workspace.include")
 		}
 		return hint.Wrap(fmt.Errorf("no ignored file in %s matches %q", r.git.Root, pattern),
 			"create the file, or remove the pattern from workspace.include")
@@ -41,8 +48,8 @@ func (r *Repo) CheckIncluded(ctx context.Context) error {
 	return nil
 }
 
-// ignored lists the ignored regular files of the worktree that match a pattern.
-func (r *Repo) ignored(ctx context.Context, patterns []string) ([]string, error) {
+// ignored lists the ignored files of the worktree that match a pattern: regular ones, and others, such as links.
+func (r *Repo) ignored(ctx context.Context, patterns []string) (files, other []string, err error) {
 	list := func(excludes ...string) ([]string, error) {
 		out, err := r.git.InWorktree(ctx, append([]string{"ls-files", "-z", "--others", "--ignored"}, excludes...)...)
 		if err != nil {
@@ -56,16 +63,22 @@ func (r *Repo) ignored(ctx context.Context, patterns []string) ([]string, error)
 	}
 	matching, err := list(excludes...)
 	if err != nil || len(matching) == 0 {
-		return nil, err
+		return nil, nil, err
 	}
 	ignored, err := list("--exclude-standard")
 	slices.Sort(ignored)
-	return slices.DeleteFunc(matching, func(path string) bool {
+	for _, path := range matching {
 		_, is := slices.BinarySearch(ignored, path)
-		info, err := os.Lstat(filepath.Join(r.git.Root, filepath.FromSlash(path)))
 		ours := strings.HasPrefix(path, ".ralph/") // prompts are sent, the rest is of ralph without docker
-		return !is || ours || err != nil || !info.Mode().IsRegular()
-	}), err
+		switch info, err := os.Lstat(filepath.Join(r.git.Root, filepath.FromSlash(path))); {
+		case !is || ours || err != nil:
+		case info.Mode().IsRegular():
+			files = append(files, path)
+		case !info.IsDir():
+			other = append(other, path)
+		}
+	}
+	return files, other, err
 }
 
 // absent matches a line that says that something is not there.
@@ -96,7 +109,7 @@ func (r *Repo) NamedIgnored(ctx context.Context, text string) ([]string, error) 
 	if len(named) == 0 || len(r.include) == 0 {
 		return named, nil
 	}
-	included, err := r.ignored(ctx, r.include)
+	included, _, err := r.ignored(ctx, r.include)
 	return slices.DeleteFunc(named, func(path string) bool { return slices.Contains(included, path) }), err
 }
 
@@ -111,7 +124,7 @@ func (r *Repo) sendIncluded(ctx context.Context, st *state, sh Shell, res *Resul
 	if err := r.CheckIncluded(ctx); err != nil {
 		return err
 	}
-	paths, err := r.ignored(ctx, r.include)
+	paths, other, err := r.ignored(ctx, r.include)
 	if err != nil {
 		return err
 	}
@@ -124,7 +137,7 @@ func (r *Repo) sendIncluded(ctx context.Context, st *state, sh Shell, res *Resul
 	if err != nil {
 		return fmt.Errorf("copying ignored files to the sandbox %s: %w", r.name, err)
 	}
-	st.Included, res.Included = r.include, paths
+	st.Included, res.Included, res.notIncluded = r.include, paths, other
 	return r.save(*st)
 }
 

@@ -3,6 +3,7 @@ package gitsync
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -26,16 +27,22 @@ func TestIncludedFilesAreCopiedOnce(t *testing.T) {
 	assert.NilError(t, os.Chmod(c.root+"/.env.test", 0o750))
 	assert.NilError(t, os.Symlink("/etc/passwd", c.root+"/config/link"))
 	var err error
-	for _, nothing := range []string{"*.env", ".gitignore", "/config/link"} {
+	for nothing, want := range map[string]string{
+		"*.env":        "no ignored file in " + c.root + ` matches "*.env"`,
+		".gitignore":   "no ignored file in " + c.root + ` matches ".gitignore"`,
+		"/config/link": `"config/link", which matches "/config/link", is not a regular file`,
+	} {
 		c.repo = c.repo.Including([]string{".env.test", nothing}, nil)
 		_, err = c.repo.Push(t.Context(), c.sh)
-		assert.ErrorContains(t, err, "no ignored file in "+c.root+" matches \""+nothing+"\"")
+		assert.ErrorContains(t, err, want)
+		assert.Check(t, is.Contains(hint.Of(err)[0], "workspace.include"))
 	}
-	assert.Check(t, is.Contains(hint.Of(err)[0], "workspace.include"))
 
-	c.repo = c.repo.Including([]string{".env.test", "/config/*"}, nil)
+	c.write("config/left out", "x\n")
+	c.repo = c.repo.Including([]string{".env.test", "/config/*", "!left*"}, nil)
 	res, err := c.repo.Push(t.Context(), c.sh)
 	assert.NilError(t, err)
+	assert.Check(t, is.Contains(strings.Join(res.Notes(), "\n"), "only regular files are copied to the sandbox, not config/link"))
 	assert.DeepEqual(t, res.Included, []string{".env.test", `config/a "b"`})
 	assert.Equal(t, c.inSandbox(`cat .env.test config/*; stat -c %a .env.test; ls -A | grep env; ls config`), "key=1\nx\n750\n.env.test\na \"b\"")
 	assert.Equal(t, c.inSandbox("git status --porcelain"), "")

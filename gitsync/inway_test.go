@@ -111,7 +111,10 @@ func TestFastForwardOverUnluckyTrees(t *testing.T) {
 		{name: "a removal that is staged", user: "git rm -q --cached a.txt", agent: "echo x > a.txt", inTheWay: "a.txt"},
 		{name: "a file that git is told not to check", user: "git update-index --skip-worktree a.txt; echo mine > a.txt", agent: "echo x > a.txt", inTheWay: "a.txt"},
 		{name: "a file that git is told to take for unchanged", user: "git update-index --assume-unchanged a.txt; echo mine > a.txt", agent: "echo x > a.txt", inTheWay: "a.txt"},
-		{name: "the same content", user: "echo x > new; echo x > a.txt", agent: "echo x > new; echo x > a.txt", merged: true},
+		{name: "the same change", user: "echo x > a.txt", agent: "echo x > a.txt", merged: true},
+		{name: "an untracked file with the same content", user: "echo x > new", agent: "echo x > new", inTheWay: "new"},
+		{name: "an ignored file with the same content", user: ignore + "echo x > new.env", agent: "echo x > new.env", inTheWay: "new.env"},
+		{name: "an untracked link to the same target", user: "ln -s a.txt new", agent: "ln -s a.txt new", inTheWay: "new"},
 		{name: "the same change, staged", user: "echo x > a.txt; git add a.txt", agent: "echo x > a.txt", merged: true},
 
 		// Sparse checkouts: the sandbox's is the user's.

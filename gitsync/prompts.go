@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/docker-ralph/docker-ralph/hint"
 )
@@ -16,43 +18,55 @@ import (
 const promptsDir = ".ralph/prompts"
 
 // promptFiles are the files there, and maxPrompt is how large one may be, in bytes.
-var promptFiles = []string{"plan.md", "build.md", "refused.md"}
+var promptFiles = []string{"plan.md", "build.md", "spec.md", "refused.md"}
 
 const maxPrompt = 1 << 20
 
-// promptsScript replaces the prompts of a sandbox. Its input is a tar archive, its arguments are what the archive
-// has, if anything, and the files.
-const promptsScript = `has=$1; shift; rm -f "$@"; [ -z "$has" ] || tar -x -f -`
+// promptsScript replaces the prompts of a sandbox that git does not track there. Its input is a tar archive, its
+// arguments are what the archive has, if anything, and the files.
+const promptsScript = plainGit + `has=$1; shift
+for f in "$@"; do git ls-files --error-unmatch -- "$f" >/dev/null 2>&1 || rm -f "$f"; done
+[ -z "$has" ] || tar -x -f -`
 
-// prompts returns the user's prompts as a tar archive, and its digest; nothing if there are none. Tracked ones
-// come with commits. Links are not followed: the commits of an agent can bring some.
-func (r *Repo) prompts(ctx context.Context) (content []byte, digest string, err error) {
+// untrackedPrompts returns the paths of the user's prompts that git does not track. Tracked ones come with commits.
+// Links are not followed: the commits of an agent can bring some.
+func (r *Repo) untrackedPrompts(ctx context.Context) (paths []string, err error) {
 	root, err := os.OpenRoot(r.git.Root)
 	if err != nil {
-		return nil, "", fmt.Errorf("reading your prompts: %w", err)
+		return nil, fmt.Errorf("reading your prompts: %w", err)
 	}
 	defer func() { _ = root.Close() }()
 	for _, dir := range []string{".ralph", promptsDir} {
 		if info, err := root.Lstat(dir); err != nil || !info.IsDir() {
-			return nil, "", nil //nolint:nilerr // there are none
+			return nil, nil //nolint:nilerr // there are none
 		}
 	}
-	var paths []string
 	for _, name := range promptFiles {
 		info, err := root.Lstat(promptsDir + "/" + name)
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		if info.Size() > maxPrompt {
-			return nil, "", hint.Wrap(fmt.Errorf("your prompt %s/%s is larger than 1 MiB", promptsDir, name), "shorten it, or move it away")
+			return nil, hint.Wrap(fmt.Errorf("your prompt %s/%s is larger than 1 MiB", promptsDir, name), "shorten it, or move it away")
 		}
 		paths = append(paths, promptsDir+"/"+name)
 	}
 	if len(paths) == 0 {
-		return nil, "", nil
+		return nil, nil
 	}
 	tracked, err := r.git.Output(ctx, nil, "ls-files", "-z", "--", promptsDir)
-	if err != nil || len(tracked) > 0 {
+	if err != nil {
+		return nil, fmt.Errorf("reading your prompts: %w", err)
+	}
+	names := strings.Split(string(tracked), "\x00")
+	return slices.DeleteFunc(paths, func(path string) bool { return slices.Contains(names, path) }), nil
+}
+
+// prompts returns the user's prompts that git does not track as a tar archive, and its digest; nothing if there are
+// none.
+func (r *Repo) prompts(ctx context.Context) (content []byte, digest string, err error) {
+	paths, err := r.untrackedPrompts(ctx)
+	if len(paths) == 0 || err != nil {
 		return nil, "", err
 	}
 	var archive bytes.Buffer

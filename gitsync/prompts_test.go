@@ -63,7 +63,8 @@ func TestPromptsBehindLinksAreNotCopied(t *testing.T) {
 	}
 }
 
-// Tracked prompts come with commits: an edit of the user's is not committed by an agent.
+// Tracked prompts come with commits: an edit of the user's is not committed by an agent, and is reported. Others are
+// copied beside them.
 func TestTrackedPromptsAreNotCopied(t *testing.T) {
 	t.Parallel()
 	c := newRepo(t).fillSandbox()
@@ -71,6 +72,37 @@ func TestTrackedPromptsAreNotCopied(t *testing.T) {
 	c.git("add", "-f", ".ralph")
 	c.git("commit", "-qm", "prompts")
 	c.write(".ralph/prompts/build.md", "Not committed.\n")
+	c.write(".ralph/prompts/spec.md", "Specify it.\n")
+	c.write("other.txt", "Not committed.\n")
+	assert.DeepEqual(t, c.push().Uncommitted, []string{".ralph/prompts/build.md", "other.txt"})
+	assert.Equal(t, c.inSandbox("cat .ralph/prompts/build.md .ralph/prompts/spec.md; git status --porcelain"), "Build it.\nSpecify it.")
+}
+
+// A prompt that was copied and is tracked then stays in the sandbox, and the other way round.
+func TestCopiedPromptsBecomeTracked(t *testing.T) {
+	t.Parallel()
+	c := newRepo(t).fillSandbox()
+	content := func() string { return c.inSandbox("cat .ralph/prompts/build.md; git status --porcelain") }
+	c.write(".ralph/prompts/build.md", "Build it.\n")
+	assert.Equal(t, len(c.push().Uncommitted), 0, "the sandbox has it")
+	assert.Equal(t, content(), "Build it.")
+	c.fetch()
+
+	c.git("add", "-f", ".ralph")
+	c.git("commit", "-qm", "prompts")
 	c.push()
-	assert.Equal(t, c.inSandbox("cat .ralph/prompts/build.md; git status --porcelain"), "Build it.")
+	assert.Equal(t, content(), "Build it.")
+	c.fetch()
+
+	c.git("rm", "-q", "--cached", "-r", ".ralph")
+	c.git("commit", "-qm", "no prompts")
+	c.push()
+	assert.Equal(t, content(), "Build it.")
+}
+
+// An agent that adds all files does not commit the user's report.
+func TestReportsAreNotCommitted(t *testing.T) {
+	t.Parallel()
+	c := newRepo(t).fillSandbox()
+	assert.Equal(t, c.inSandbox("mkdir below; touch "+ReportFile+" below/"+ReportFile+"; git status --porcelain"), "")
 }

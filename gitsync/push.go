@@ -68,7 +68,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		err := r.sendChanges(ctx, &st, sh, &res)
 		return res, err
 	}
-	res.Uncommitted, err = r.Uncommitted(ctx)
+	res.Uncommitted, err = r.unsent(ctx)
 	return res, err
 }
 
@@ -95,7 +95,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		}
 		return Result{}, false, err
 	}
-	res.Uncommitted, err = r.Uncommitted(ctx)
+	res.Uncommitted, err = r.unsent(ctx)
 	return res, true, err
 }
 

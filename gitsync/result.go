@@ -46,6 +46,7 @@ type Result struct {
 	// Unaccepted is the ref of commits of a loop on the branch that no accepted run has made; empty for none.
 	Unaccepted string
 
+	notIncluded  []string          // links and the like that match what is included
 	unchecked    error             // why GitDirs are unknown
 	fresh        map[string]bool   // those of Refused that were not reported before
 	tip          string            // of the sandbox's branch
@@ -99,6 +100,9 @@ func (res Result) Notes() []string {
 	}
 	if res.Emptied {
 		add("Warning: the volume with the sandbox's files was removed: they are checked out again, without uncommitted changes")
+	}
+	if len(res.notIncluded) > 0 {
+		add("Warning: only regular files are copied to the sandbox, not %s", firstOf(res.notIncluded))
 	}
 	if len(res.Unsent) > 0 {
 		add("Warning: nested repositories are not sent to the sandbox: %s", firstOf(res.Unsent))

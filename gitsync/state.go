@@ -92,6 +92,11 @@ type pending struct {
 	From, To string
 	Token    string // content of index.lock
 	Undo     bool   `json:",omitempty"` // the sandbox does not have To as its commit
+	Edits    bool   `json:",omitempty"` // To are uncommitted changes of the sandbox, and the branch stays
+	// Writing says that files may be half written, and Same which have had the new content before. Paths are
+	// not always UTF-8.
+	Writing bool     `json:",omitempty"`
+	Same    [][]byte `json:",omitempty"`
 }
 
 func statePath(stateDir, name string) string { return inGit(stateDir, name, "state.json") }

@@ -14,7 +14,7 @@ const lfsPointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2
 func newFiltered(t *testing.T, configured bool) *fixture {
 	t.Helper()
 	w := emptyRepo(t)
-	w.write(".gitattributes", "*.bin filter=lfs -text\n*.key filter=git-crypt\n*.up filter=up\n")
+	w.write(".gitattributes", "*.bin filter=lfs -text\n*.key filter=git-crypt\n*.up filter=up\n*.low filter=_low.1\n")
 	w.write("a.bin", lfsPointer)
 	w.write("old.bin", "raw\n")
 	w.write("a.up", "UP\n")
@@ -29,6 +29,7 @@ func newFiltered(t *testing.T, configured bool) *fixture {
 		w.git("config", "filter.lfs.process", "git-lfs-is-not-run")
 		w.git("config", "filter.git-crypt.clean", "git-crypt-is-not-run")
 		w.git("config", "filter.up.clean", "tr-is-not-run")
+		w.git("config", "filter._low.1.clean", "tr-is-not-run")
 	}
 	return w.createSandbox()
 }
@@ -66,6 +67,7 @@ func TestUnencodedContentIsRefused(t *testing.T) {
 		{"plain content for git-crypt", func(w *fixture) { w.commitInside("new.key", "secret\n") }, "new.key", "git-crypt"},
 		{"encrypted content", func(w *fixture) { w.commitInside("new.key", "\x00GITCRYPT\x00xxx") }, "", ""},
 		{"another filter", func(w *fixture) { w.commitInside("new.up", "low\n") }, "new.up", "up"},
+		{"a filter with an unusual name", func(w *fixture) { w.commitInside("new.low", "LOW\n") }, "new.low", "_low.1"},
 		{"attributes of the sandbox", func(w *fixture) {
 			w.writeInside("d/.gitattributes", "*.psd filter=lfs\n")
 			w.commitInside("d/a.psd", "raw\n")
@@ -117,6 +119,24 @@ func TestUnencodedContentByInfoAttributes(t *testing.T) {
 	assert.Equal(t, w.fetch().Conflict.Kind, unencoded)
 }
 
+// So do those for all repositories, whatever file has them.
+func TestUnencodedContentByGlobalAttributes(t *testing.T) {
+	for _, name := range []string{"", "attributes of mine"} {
+		file := filepath.Join(setHome(t), ".config", "git", "attributes")
+		w := newFiltered(t, true)
+		if name != "" {
+			file = filepath.Join(w.dir, name)
+			w.git("config", "core.attributesFile", file)
+		}
+		w.writeIn(filepath.Dir(file), filepath.Base(file), "*.txt filter=up\n")
+		w.openRepo()
+		w.commitInside("a.txt", "raw\n")
+		c := w.fetch().Conflict
+		assert.Assert(t, c != nil)
+		assert.Equal(t, c.Kind, unencoded)
+	}
+}
+
 // Commits without the attributes, which later ones restore, do not bring it either.
 func TestUnencodedContentInTwoFetches(t *testing.T) {
 	t.Parallel()
@@ -157,7 +177,7 @@ func TestNoFilterCostsNothing(t *testing.T) {
 func TestSandboxKnowsFilters(t *testing.T) {
 	t.Parallel()
 	w := newFiltered(t, true)
-	assert.Equal(t, w.sandboxGit("config", "--get-regexp", `^filter\.`), "filter.lfs.required false\nfilter.git-crypt.required false\nfilter.up.required false")
+	assert.Equal(t, w.sandboxGit("config", "--get-regexp", `^filter\.`), "filter.lfs.required false\nfilter.git-crypt.required false\nfilter.up.required false\nfilter._low.1.required false")
 }
 
 // A change of a tracked file that the user's filter encodes is seen in a clone, and not left out of a

@@ -74,6 +74,9 @@ func (r *Repo) verify(ctx context.Context, g hostgit.Git, tips []string) error {
 		}
 	}
 	if _, err := g.Output(ctx, strings.NewReader(input), "rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"); err != nil {
+		if _, own := r.git.Output(ctx, nil, "rev-list", "--all", "--max-count=1"); own != nil { // which lacks the object of a ref
+			return fmt.Errorf("verifying the commits of the sandbox %s: your repository is damaged: %w", r.name, own)
+		}
 		return asInvalid(ctx, fmt.Errorf("verifying the commits of the sandbox %s: missing objects: %w", r.name, err))
 	}
 	if err := r.verifyBudgets(ctx, g, input); err != nil {

@@ -22,7 +22,7 @@ func (e *Ensurer) confirmLost(ctx context.Context, sb Sandbox, agreed bool) erro
 	}
 	ok, err := e.Confirm(ctx, fmt.Sprintf("Warning: %s: %s.\nRecreate it, if it is gone? Your files are kept.", what, sb.Why))
 	if err == nil && !ok {
-		err = fmt.Errorf("%s: nothing was changed", what)
+		err = fmt.Errorf("canceled: %s", what)
 	}
 	return err
 }
@@ -56,7 +56,7 @@ func (e *Ensurer) confirmRecreate(ctx context.Context, spec Spec, sb Sandbox, ag
 			return err
 		}
 		if !ok {
-			return hint.Wrap(fmt.Errorf("the sandbox %s was not recreated", sb.Name), "recreate it, or undo the change of the configuration")
+			return hint.Wrap(fmt.Errorf("canceled: the sandbox %s no longer matches the configuration", sb.Name), "recreate it with --recreate, or undo the change of the configuration")
 		}
 	}
 	return nil

@@ -227,7 +227,7 @@ func (e *Ensurer) lookupStable(ctx context.Context, spec Spec) (Sandbox, error) 
 			}
 		case Creating, Restarting, Removing:
 			if time.Now().After(deadline) {
-				return Sandbox{}, fmt.Errorf("the sandbox %s is still %s after %s: see %q", sb.Name, sb.State, stableTimeout, e.Driver.ListCommand())
+				return Sandbox{}, hint.Wrap(fmt.Errorf("the sandbox %s is still %s after %s", sb.Name, sb.State, stableTimeout), "see %q", e.Driver.ListCommand())
 			}
 		case Paused:
 			e.Report(fmt.Sprintf("Unpausing the sandbox %s", sb.Name))
@@ -309,7 +309,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 			return sb, err
 		}
 		if time.Now().After(deadline) {
-			return Sandbox{}, fmt.Errorf("the name %s is in use, but not by a sandbox: see %q", spec.Name, e.Driver.ListCommand())
+			return Sandbox{}, hint.Wrap(fmt.Errorf("the name %s is in use, but not by a sandbox", spec.Name), "see %q", e.Driver.ListCommand())
 		}
 		if err := pause(ctx); err != nil {
 			return Sandbox{}, err

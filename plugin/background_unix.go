@@ -12,6 +12,8 @@ import (
 
 	"github.com/moby/term"
 	"golang.org/x/sys/unix"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // canDetach says whether a process can leave its terminal here.
@@ -30,7 +32,7 @@ func openBackground() (*os.File, error) {
 		return nil, err
 	}
 	if _, err := unix.FcntlInt(readyFile, unix.F_GETFD, 0); err != nil {
-		return nil, fmt.Errorf("%s is reserved for internal use: unset it", backgroundEnv)
+		return nil, hint.Wrap(fmt.Errorf("%s is reserved for docker ralph", backgroundEnv), "unset it")
 	}
 	unix.CloseOnExec(readyFile)
 	return os.NewFile(readyFile, "ready"), nil

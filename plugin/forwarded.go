@@ -92,10 +92,16 @@ func newForwardedCommand(d dispatcher, name string) *cobra.Command {
 			_ = cmd.RegisterFlagCompletionFunc(flag.Name, completeWords(flag.Values...))
 		}
 	}
-	d.options.flags.VisitAll(func(flag *pflag.Flag) {
-		if flags.Lookup(flag.Name) == nil { // plan has its own --dry-run
-			flags.AddFlag(flag)
+	d.options.flags.VisitAll(func(f *pflag.Flag) {
+		if flags.Lookup(f.Name) != nil { // plan has its own --dry-run
+			return
 		}
+		if f.Name == "detach" && !host.IsLoop(name) { // the error for it says where it works
+			hidden := *f
+			hidden.Hidden = true
+			f = &hidden
+		}
+		flags.AddFlag(f)
 	})
 	return cmd
 }

@@ -90,8 +90,9 @@ func (d dispatcher) buildImage(cmd *cobra.Command, opts buildOptions) error {
 func newImagePullCommand(d dispatcher) *cobra.Command {
 	var platform, progress string
 	cmd := &cobra.Command{
-		Use:   "pull [OPTIONS] [IMAGE]",
-		Short: "Pull an image for sandboxes",
+		Use:        "pull [OPTIONS] [IMAGE]",
+		SuggestFor: []string{"pull"},
+		Short:      "Pull an image for sandboxes",
 		Long: `Pull an image with the credentials of "docker login", and print its name. The
 default is the configured image, or else the base of the agent image.`,
 		Args:              cli.RequiresMaxArgs(1),
@@ -124,8 +125,9 @@ type pruneOptions struct {
 func newImagePruneCommand(d dispatcher) *cobra.Command {
 	var opts pruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune [OPTIONS]",
-		Short: "Remove unused images",
+		Use:        "prune [OPTIONS]",
+		SuggestFor: []string{"rmi"},
+		Short:      "Remove unused images",
 		Long: `Remove images built by docker ralph that no container uses, and print their names.
 Images that the next sandbox of this project needs are kept. Other images are never
 removed.`,

@@ -15,30 +15,20 @@ import (
 
 // addTemplateFormat adds the flag for the format of a [listing] to a command.
 func addTemplateFormat(cmd *cobra.Command, format *string) {
-	addFormatFlag(cmd, format, flagsHelper.FormatHelp)
-}
-
-// addFormat adds the flag for tables and JSON to a command, which calls [checkFormat].
-func addFormat(cmd *cobra.Command, format *string) {
-	addFormatFlag(cmd, format, `Format output ("table", "json")`)
-}
-
-func addFormatFlag(cmd *cobra.Command, format *string, usage string) {
-	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, usage)
+	cmd.Flags().StringVar(format, "format", formatter.TableFormatKey, flagsHelper.FormatHelp)
 	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.TableFormatKey, formatter.JSONFormatKey))
 }
 
-func checkFormat(format string) error {
-	if format != formatter.TableFormatKey && format != formatter.JSONFormatKey {
-		return fmt.Errorf("invalid --format %q: use \"table\" or \"json\"", format)
-	}
-	return nil
+// addTextFormat adds the flag for another format than the text that a command prints by default.
+func addTextFormat(cmd *cobra.Command, format *string) {
+	cmd.Flags().StringVar(format, "format", "", flagsHelper.InspectFormatHelp)
+	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.JSONFormatKey))
 }
 
-// listing is the format of a list.
+// listing is the format of a list, or of values without a table.
 type listing[T any] struct {
 	format   string // of the user
-	table    string // of the format "table"
+	table    string // of the format "table"; empty without a table
 	headings headings
 	row      func(T) formatter.SubContext
 }
@@ -78,6 +68,23 @@ func (l listing[T]) write(out io.Writer, list []T) error {
 		}
 		return nil
 	})
+}
+
+// check returns an error for a template that no value fits, before the values are known.
+func (l listing[T]) check() error {
+	var zero T
+	return l.writeEach(io.Discard, zero)
+}
+
+// writeEach prints a value that is not in a list, as JSON or with a template.
+func (l listing[T]) writeEach(out io.Writer, value T) error {
+	switch {
+	case l.format == formatter.JSONFormatKey:
+		return writeJSON(out, value)
+	case l.table == "" && formatter.Format(l.format).IsTable():
+		return fmt.Errorf("invalid --format %q: use \"json\" or a Go template", l.format)
+	}
+	return l.write(out, []T{value})
 }
 
 // writeJSON writes what agents may have written: it is safe for a terminal.

@@ -82,7 +82,7 @@ func sandboxFilter(conditions []string) (func(manage.SandboxStatus) bool, error)
 // hiddenAs returns a hidden alias of a command.
 func hiddenAs(cmd *cobra.Command, name string) *cobra.Command {
 	_, args, _ := strings.Cut(cmd.Use, " ")
-	cmd.Use, cmd.Aliases, cmd.Hidden = strings.TrimSpace(name+" "+args), nil, true
+	cmd.Use, cmd.Aliases, cmd.SuggestFor, cmd.Hidden = strings.TrimSpace(name+" "+args), nil, nil, true
 	return cmd
 }
 
@@ -137,8 +137,12 @@ func writeNames(out io.Writer, list []manage.SandboxStatus) error {
 }
 
 func writeSandboxes(out io.Writer, format string, size bool, list []manage.SandboxStatus) error {
+	return sandboxListing(format, size, list).write(out, list)
+}
+
+func sandboxListing(format string, size bool, list []manage.SandboxStatus) listing[manage.SandboxStatus] {
 	row := func(s manage.SandboxStatus) formatter.SubContext { return newSandboxRow(s, time.Now()) }
-	return listing[manage.SandboxStatus]{format, tableFormat(sandboxColumns(size, severalEngines(list))), sandboxHeadings(), row}.write(out, list)
+	return listing[manage.SandboxStatus]{format, tableFormat(sandboxColumns(size, severalEngines(list))), sandboxHeadings(), row}
 }
 
 // sandboxHeadings lacks "Current": the table puts no mark behind a heading.

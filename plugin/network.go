@@ -5,17 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/docker/cli/cli"
 	"github.com/docker/cli/cli/command/formatter"
-	"github.com/docker/cli/cli/command/formatter/tabwriter"
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
 	"github.com/docker-ralph/docker-ralph/egress"
 	"github.com/docker-ralph/docker-ralph/lifecycle/network"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // newNetworkCommand returns the commands for the network policy.
@@ -44,7 +45,7 @@ the sandbox was started.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
+			if err := writeNetwork(io.Discard, format, network.List{}); err != nil {
 				return err
 			}
 			h, err := d.host(cmd, cmd.Name())
@@ -55,13 +56,10 @@ the sandbox was started.`,
 			if err != nil {
 				return err
 			}
-			if format == formatter.JSONFormatKey {
-				return writeJSON(d.cli.Out(), network)
-			}
-			return writeNetwork(d.cli.Out(), network)
+			return writeNetwork(d.cli.Out(), format, network)
 		},
 	}
-	addFormat(cmd, &format)
+	addTemplateFormat(cmd, &format)
 	return cmd
 }
 
@@ -74,7 +72,7 @@ func newNetworkLogCommand(d dispatcher) *cobra.Command {
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
+			if err := decisionListing(format).check(); format != "" && err != nil {
 				return err
 			}
 			h, err := d.host(cmd, cmd.Name())
@@ -90,7 +88,7 @@ func newNetworkLogCommand(d dispatcher) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "Follow log output")
 	cmd.Flags().BoolVar(&all, "all", false, "Show allowed connections too")
-	addFormat(cmd, &format)
+	addTextFormat(cmd, &format)
 	return cmd
 }
 
@@ -113,20 +111,39 @@ of ralph.toml: "example.com", "*.example.com", "example.com:8443", or
 	}
 }
 
-// columnGap is that of docker's own tables.
-const columnGap = 3
+// networkRule is a rule with the policy that it is of.
+type networkRule struct {
+	network.Rule
+	policy egress.Mode
+}
 
-func writeNetwork(out io.Writer, network network.List) error {
-	if _, err := fmt.Fprintf(out, "Policy: %s\n\n", network.Policy); err != nil {
-		return err
+func writeNetwork(out io.Writer, format string, list network.List) error {
+	if format == formatter.JSONFormatKey {
+		return writeJSON(out, list)
 	}
-	table := tabwriter.NewWriter(out, 0, 0, columnGap, ' ', 0)
-	_, _ = fmt.Fprintln(table, "HOST\tDECISION\tSENT\tRECEIVED\tORIGIN")
+	if format == formatter.TableFormatKey {
+		if _, err := fmt.Fprintf(out, "Policy: %s\n\n", list.Policy); err != nil {
+			return err
+		}
+	}
+	rules := make([]networkRule, 0, len(list.Rules))
+	for _, rule := range list.Rules {
+		rules = append(rules, networkRule{rule, list.Policy})
+	}
+	names := headings{"Host": "HOST", "Decision": "DECISION", "Sent": "SENT", "Received": "RECEIVED", "Origin": "ORIGIN", "Policy": "POLICY"}
+	const table = "table {{.Host}}\t{{.Decision}}\t{{.Sent}}\t{{.Received}}\t{{.Origin}}"
+	return listing[networkRule]{format, table, names, newRuleRow}.write(out, rules)
+}
+
+// ruleRow is a rule for a template.
+type ruleRow struct {
+	noHeader
+	Host, Decision, Sent, Received, Origin, Policy string
+}
+
+func newRuleRow(r networkRule) formatter.SubContext {
 	size := func(n int64) string { return units.HumanSizeWithPrecision(float64(n), 3) }
-	for _, rule := range network.Rules {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", rule.Host, rule.Decision, size(rule.Sent), size(rule.Received), rule.Origin)
-	}
-	return table.Flush()
+	return &ruleRow{Host: r.Host, Decision: r.Decision, Sent: size(r.Sent), Received: size(r.Received), Origin: r.Origin, Policy: string(r.policy)}
 }
 
 // writeDecision prints a line for a decision. What the host is called was chosen
@@ -134,6 +151,9 @@ func writeNetwork(out io.Writer, network network.List) error {
 func writeDecision(out io.Writer, format string, decision egress.Decision) error {
 	if format == formatter.JSONFormatKey {
 		return json.NewEncoder(out).Encode(decision)
+	}
+	if format != "" {
+		return decisionListing(format).writeEach(out, decision)
 	}
 	target := egress.Printable(decision.Host)
 	if decision.Port != 0 {
@@ -145,4 +165,25 @@ func writeDecision(out io.Writer, format string, decision egress.Decision) error
 	}
 	_, err := fmt.Fprintf(out, "%s  %-7s  %s  %s (%s)\n", when, decision.Decision, target, decision.Why, decision.Via)
 	return err
+}
+
+func decisionListing(format string) listing[egress.Decision] {
+	return listing[egress.Decision]{format: format, row: newDecisionRow}
+}
+
+// decisionRow is a decision for a template.
+type decisionRow struct {
+	noHeader
+	Time, Via, Decision, Host, Port, Why, Hint string
+}
+
+func newDecisionRow(d egress.Decision) formatter.SubContext {
+	r := &decisionRow{Via: d.Via, Decision: d.Decision, Host: egress.Printable(d.Host), Why: termsafe.Line(d.Why), Hint: egress.Printable(d.Hint)}
+	if !d.Time.IsZero() {
+		r.Time = d.Time.Format(time.RFC3339)
+	}
+	if d.Port != 0 {
+		r.Port = strconv.Itoa(int(d.Port))
+	}
+	return r
 }

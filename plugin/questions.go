@@ -27,7 +27,7 @@ func newQuestionsCommand(d dispatcher) *cobra.Command {
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
+			if err := questionListing(format).check(); format != "" && err != nil {
 				return err
 			}
 			h, err := d.host(cmd, host.TaskCommand)
@@ -49,18 +49,21 @@ func newQuestionsCommand(d dispatcher) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printQuestions(d.cli.Out(), format, append([]taskjson.OpenQuestion{}, list...))
+			return printQuestions(d.cli.Out(), format, list)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&all, "all", "a", false, "Show the questions of all backlogs")
-	addFormat(cmd, &format)
+	addTextFormat(cmd, &format)
 	return cmd
 }
 
 func printQuestions(out io.Writer, format string, list []taskjson.OpenQuestion) error {
-	if format == formatter.JSONFormatKey {
-		return writeJSON(out, list)
+	if format != "" {
+		row := func(q taskjson.OpenQuestion) formatter.SubContext {
+			return newQuestionRow(manage.SandboxQuestion{OpenQuestion: q})
+		}
+		return listing[taskjson.OpenQuestion]{format, "table {{.ID}}\t{{.Title}}\t{{.Question}}\t{{.Default}}", questionHeadings(), row}.write(out, list)
 	}
 	for i, q := range list {
 		if i > 0 {
@@ -74,11 +77,8 @@ func printQuestions(out io.Writer, format string, list []taskjson.OpenQuestion) 
 }
 
 func printSandboxQuestions(out io.Writer, format string, list []manage.SandboxQuestion) error {
-	if format == formatter.JSONFormatKey {
-		if list == nil {
-			list = []manage.SandboxQuestion{}
-		}
-		return writeJSON(out, list)
+	if format != "" {
+		return questionListing(format).write(out, list)
 	}
 	for i, q := range list {
 		if i > 0 {
@@ -90,6 +90,42 @@ func printSandboxQuestions(out io.Writer, format string, list []manage.SandboxQu
 		}
 	}
 	return nil
+}
+
+func questionListing(format string) listing[manage.SandboxQuestion] {
+	return listing[manage.SandboxQuestion]{format, "table {{.Sandbox}}\t{{.ID}}\t{{.Title}}\t{{.Question}}\t{{.Default}}", questionHeadings(), newQuestionRow}
+}
+
+func questionHeadings() headings {
+	return headings{
+		"ID": "TASK", "Title": "TITLE", "Question": "QUESTION", "Default": "DEFAULT", "DefaultAt": "DEFAULT AT", "Options": "OPTIONS",
+		"Sandbox": "SANDBOX", "Repo": "REPO", "Branch": "BRANCH", "Worktree": "WORKTREE",
+	}
+}
+
+// questionRow is a question for a template. Its texts are untrusted, so every value is sanitized.
+type questionRow struct {
+	noHeader
+	ID, Title, Question string
+
+	Options            []string // with the default
+	Default, DefaultAt string   // empty for none
+
+	Sandbox, Repo, Branch, Worktree string // empty without --all
+}
+
+func newQuestionRow(q manage.SandboxQuestion) formatter.SubContext {
+	r := &questionRow{
+		ID: termsafe.Line(q.ID), Title: termsafe.Line(q.Title), Question: termsafe.Line(q.Text), Default: termsafe.Line(q.Default),
+		Sandbox: termsafe.Line(q.Sandbox), Repo: termsafe.Line(q.Repo), Branch: termsafe.Line(q.Branch), Worktree: termsafe.Line(q.Worktree),
+	}
+	for _, option := range q.Choices() {
+		r.Options = append(r.Options, termsafe.Line(option))
+	}
+	if !q.DefaultAt.IsZero() {
+		r.DefaultAt = q.DefaultAt.Format(time.RFC3339)
+	}
+	return r
 }
 
 // questionText formats a question, whose texts are untrusted.

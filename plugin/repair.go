@@ -8,8 +8,9 @@ import (
 
 func newRepairCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
-		Use:   "repair [SANDBOX...]",
-		Short: "Repair sandboxes",
+		Use:        "repair [SANDBOX...]",
+		SuggestFor: []string{"restart"},
+		Short:      "Repair sandboxes",
 		Long: `Repair the sandbox of this worktree and branch, or the named sandboxes: start or
 unpause it, restart it if it cannot start processes, replace its proxy, restore its
 network, and fetch its commits.

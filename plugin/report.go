@@ -13,8 +13,11 @@ func newReportCommand(d dispatcher) *cobra.Command {
 		Use:   "report [OPTIONS]",
 		Short: "Export the web dashboard to an HTML file",
 		Long: `Export the web dashboard to a single HTML file, which needs no server: tasks, runs,
-costs, diffs and the end of each run's output. The data comes from the logs in the
-worktrees; the sandboxes need not exist.`,
+costs, diffs and the end of each run's output. The data comes from the logs of loops;
+the sandboxes need not exist.
+
+The default file is written to the current directory, and git ignores it there. Others
+in a worktree are uncommitted files of yours.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -27,6 +30,6 @@ worktrees; the sandboxes need not exist.`,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&opts.All, "all", "a", false, "Include the sandboxes of all repositories")
-	flags.StringVarP(&opts.File, "output", "o", "ralph-report.html", `Write to a file ("-" for standard output)`)
+	flags.StringVarP(&opts.File, "output", "o", dashboard.DefaultReport, `Write to a file ("-" for standard output)`)
 	return cmd
 }

@@ -41,7 +41,7 @@ The exit code is 1 if a check fails.`,
 		},
 	}
 	cmd.Flags().StringVar(&driver, "driver", "", `Sandbox driver ("auto", "sbx", "docker-sandbox", "container")`)
-	addFormat(cmd, &format)
+	addTextFormat(cmd, &format)
 	_ = cmd.RegisterFlagCompletionFunc("driver", completeDrivers)
 	return cmd
 }

@@ -17,23 +17,23 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// resultPrinter prints what the self-test has found: a table line by line, JSON
-// at the end.
+// resultPrinter prints what the self-test has found: a table or a template result by
+// result, JSON at the end.
 type resultPrinter struct {
 	out    io.Writer
-	table  bool
+	format string // empty for the table
 	colour bool
 	all    []selftest.Result
 	err    error
 }
 
 func newResultPrinter(format string, out *streams.Out) (*resultPrinter, error) {
-	if err := checkFormat(format); err != nil {
-		return nil, err
+	p := &resultPrinter{out: out, format: format, all: []selftest.Result{}}
+	p.colour = format == "" && out.IsTerminal() && os.Getenv("NO_COLOR") == ""
+	if format == "" {
+		return p, nil
 	}
-	p := &resultPrinter{out: out, table: format == formatter.TableFormatKey, all: []selftest.Result{}}
-	p.colour = p.table && out.IsTerminal() && os.Getenv("NO_COLOR") == ""
-	return p, nil
+	return p, p.listing().check()
 }
 
 // row is a line of the table. The first column has room for the longest name
@@ -41,15 +41,20 @@ func newResultPrinter(format string, out *streams.Out) (*resultPrinter, error) {
 const row = "%-20s  %s  %8s  %s"
 
 func (p *resultPrinter) begin() {
-	if p.table {
+	if p.format == "" {
 		p.line(fmt.Sprintf(row, "CHECK", "RESULT ", "TIME", "DETAIL"))
 	}
 }
 
-// add prints a result as soon as it is there, in a table.
+// add prints a result as soon as it is there, unless all are printed as JSON.
 func (p *resultPrinter) add(r selftest.Result) {
-	if !p.table {
+	switch p.format {
+	case "":
+	case formatter.JSONFormatKey:
 		p.all = append(p.all, r)
+		return
+	default:
+		p.err = errors.Join(p.err, p.listing().writeEach(p.out, r))
 		return
 	}
 	word, colour, took := "ok     ", "32", seconds(r.Took)
@@ -89,13 +94,37 @@ func (p *resultPrinter) line(text string) {
 
 // end prints what is left, and returns what went wrong with printing.
 func (p *resultPrinter) end() error {
-	if p.table {
+	if p.format != formatter.JSONFormatKey {
 		return p.err
 	}
 	encoder := json.NewEncoder(p.out)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(p.all)
+}
+
+func (p *resultPrinter) listing() listing[selftest.Result] {
+	return listing[selftest.Result]{format: p.format, row: newResultRow}
+}
+
+// resultRow is a result for a template.
+type resultRow struct {
+	noHeader
+	Check, Result, Time, Detail, Failed, Remedy string
+}
+
+func newResultRow(r selftest.Result) formatter.SubContext {
+	row := &resultRow{
+		Check: r.Check, Result: "ok", Time: seconds(r.Took),
+		Detail: termsafe.Line(r.Detail), Failed: termsafe.Line(r.Failed), Remedy: termsafe.Line(r.Remedy),
+	}
+	switch {
+	case r.Skipped:
+		row.Result = "skipped"
+	case !r.OK:
+		row.Result = "failed"
+	}
+	return row
 }
 
 // seconds has as many digits as anybody wants to read.

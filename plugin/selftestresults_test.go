@@ -58,7 +58,7 @@ sandbox               ` + "\x1b[33mskipped\x1b[0m" + `            requires "driv
 			var b bytes.Buffer
 			out := streams.NewOut(&b)
 			out.SetIsTerminal(tc.terminal)
-			p, err := newResultPrinter("table", out)
+			p, err := newResultPrinter("", out)
 			assert.NilError(t, err)
 			p.begin()
 			for _, r := range someResults() {
@@ -96,9 +96,4 @@ func TestResultsAsJSON(t *testing.T) {
 			assert.Equal(t, b.String(), want.String()+"\n")
 		})
 	}
-}
-
-func TestResultsInAnUnknownFormat(t *testing.T) {
-	_, err := newResultPrinter("yaml", streams.NewOut(&bytes.Buffer{}))
-	assert.Error(t, err, `invalid --format "yaml": use "table" or "json"`)
 }

@@ -18,7 +18,7 @@ func newStatusCommand(d dispatcher) *cobra.Command {
 	var worktree string
 	cmd := &cobra.Command{
 		Use:        "status [OPTIONS]",
-		SuggestFor: []string{"inspect"},
+		SuggestFor: []string{"inspect", "info"},
 		Short:      "Show the status of this branch's sandbox",
 		Long: `Show the sandbox of this repository and branch and its loop: activity, task, tokens
 and cost against their limits, questions, blocked hosts, and commits not yet fetched.`,
@@ -31,9 +31,8 @@ and cost against their limits, questions, blocked hosts, and commits not yet fet
 	flags := cmd.Flags()
 	flags.BoolVarP(&show.watch, "watch", "w", false, "Refresh the output until interrupted")
 	flags.StringVar(&worktree, "worktree", "", "Use the worktree .worktrees/NAME")
-	flags.StringVar(&show.format, "format", "", `Format output: "json" or a Go template`)
+	addTextFormat(cmd, &show.format)
 	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
-	_ = cmd.RegisterFlagCompletionFunc("format", completeWords(formatter.JSONFormatKey))
 	return cmd
 }
 
@@ -67,12 +66,9 @@ func (d dispatcher) showStatus(cmd *cobra.Command, show showOptions, worktree st
 }
 
 func writeStatus(out io.Writer, format string, s manage.SandboxStatus) error {
-	switch format {
-	case "":
+	if format == "" {
 		_, err := io.WriteString(out, statusText(s, time.Now()))
 		return err
-	case formatter.JSONFormatKey:
-		return writeJSON(out, s)
 	}
-	return writeSandboxes(out, format, false, []manage.SandboxStatus{s})
+	return sandboxListing(format, false, nil).writeEach(out, s)
 }

@@ -55,6 +55,17 @@ func TestStatusText(t *testing.T) {
 	golden.Assert(t, statusText(limited(now), now)+"\n"+statusText(ended, now)+"\n"+statusText(none, now), "status.golden")
 }
 
+// Not only other loops make a loop wait.
+func TestStatusSaysWhatALoopWaitsFor(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	s := limited(now)
+	s.Loop.State, s.Loop.Until, s.Loop.Text = "waiting", nil, "the host cannot take the commits"
+	assert.Check(t, is.Contains(statusText(s, now), "waiting for 4 minutes: the host cannot take the commits\n"))
+	s.Loop.Text = ""
+	assert.Check(t, is.Contains(statusText(s, now), "waiting for other loops for 4 minutes\n"))
+}
+
 func TestWriteStatus(t *testing.T) {
 	t.Parallel()
 	s := limited(time.Now())
@@ -138,4 +149,19 @@ func TestWatch(t *testing.T) {
 	assert.Equal(t, watched(t, text, low, one, two), "run 3\n\x1b[1A\r\x1b[Jrun 4\n\n")
 	lines := view{json: func(list []manage.SandboxStatus) any { return list[0].Loop.Iteration }}
 	assert.Equal(t, watched(t, lines, nil, one, same, two, away), "3\n4\nWarning: the engine does not answer\n")
+}
+
+func TestStateText(t *testing.T) {
+	until := time.Date(2026, 3, 14, 15, 4, 0, 0, time.Local)
+	for _, tc := range []struct {
+		loop manage.LoopStatus
+		want string
+	}{
+		{manage.LoopStatus{State: "working"}, ""},
+		{manage.LoopStatus{State: "rate_limited", Until: &until, Text: "5-hour limit reached"}, "rate limited until 15:04"},
+		{manage.LoopStatus{State: "waiting"}, "waiting for other loops"},
+		{manage.LoopStatus{State: "waiting", Until: &until, Text: "the host cannot take the commits"}, "waiting until 15:04"},
+	} {
+		assert.Equal(t, stateText(&tc.loop), tc.want)
+	}
 }

@@ -23,6 +23,9 @@ func stateText(l *manage.LoopStatus) string {
 		string(runlog.StateRetrying):    "retrying",
 		string(runlog.StateWaiting):     "waiting for other loops",
 	}[l.State]
+	if l.State == string(runlog.StateWaiting) && l.Text != "" { // which says for what
+		text = "waiting"
+	}
 	if text != "" && l.Until != nil {
 		text += " until " + l.Until.Local().Format("15:04")
 	}
@@ -110,6 +113,7 @@ func statusText(s manage.SandboxStatus, now time.Time) string {
 	if r.Unfetched != "" {
 		line("Commits", r.Unfetched+" not fetched")
 	}
+	line("Not merged", s.Unmerged)
 	return b.String()
 }
 

@@ -32,7 +32,7 @@ func groupOptions(root *cobra.Command) {
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		var grouped []*pflag.Flag
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if section := f.Annotations[optionGroup]; len(section) > 0 && (cmd != root || section[0] == advancedOptions) {
+			if section := f.Annotations[optionGroup]; len(section) > 0 && !f.Hidden && (cmd != root || section[0] == advancedOptions) {
 				grouped = append(grouped, f)
 			}
 		})

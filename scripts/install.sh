@@ -286,8 +286,14 @@ uninstall() {
 	say ""
 	say "Not removed: sandboxes with their volumes, networks and images; .worktrees in your repositories;"
 	say "configuration and state of the plugin, with backlogs and logs, in $CONFIG/ralph."
-	say "To remove sandboxes, install the plugin again, run \"docker ralph clean --all --force\" in each"
-	say "repository that \"docker ralph ls --all\" lists, and \"docker ralph image prune\"."
+	say "To remove them, install the plugin again, and run these before you remove it:"
+	say "  docker ralph ls --all                 # lists all sandboxes"
+	say "  docker ralph clean --all --force      # in each of their repositories"
+	say "  docker ralph system prune --all       # images, and what deleted repositories left"
+	say "  docker volume rm ralph-guest"
+	say "  docker network rm ralph-egress"
+	say "  docker image rm \$(docker image ls --quiet \"docker-ralph/*\")"
+	say "  rm -r \"$CONFIG/ralph\""
 }
 
 do_install() {

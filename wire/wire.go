@@ -2,7 +2,10 @@
 // the sandbox share.
 package wire
 
-import "strings"
+import (
+	"encoding/binary"
+	"strings"
+)
 
 const (
 	// MountPoint is where the read-only volume with ralph is mounted in a
@@ -43,13 +46,13 @@ const (
 	SubdirEnv = "RALPH_SUBDIR"
 	// SessionEnv is the ID of the session that joins a command with its process on the host.
 	SessionEnv = "RALPH_SESSION"
-	// SessionTokenEnv marks the requests of a loop in its session.
+	// SessionTokenEnv marks the requests of the command itself in its session.
 	SessionTokenEnv = "RALPH_SESSION_TOKEN"
 	// SessionDir is where a container has the sockets of its sessions.
 	SessionDir = "/run/ralph"
 	// SessionReady is what "ralph _session" prints when it listens. A multiplexed connection follows, each of whose
-	// streams begins with [PeerLoop] or [PeerAgent].
-	SessionReady = "ralph-session 1\n"
+	// streams begins with a [Peer].
+	SessionReady = "ralph-session 2\n"
 	// SessionTaken is what it prints instead if another one relays the session.
 	SessionTaken = "ralph-session 0\n"
 	// LostEnv is the reason of a restart, for a loop that continues the log of one
@@ -76,11 +79,30 @@ func Dir(hash string) string { return hash[:12] }
 // IsService reports whether a dispatch is a process of docker-ralph itself.
 func IsService(id string) bool { return strings.HasPrefix(id, ServicePrefix) }
 
-// The first byte of a stream of a session says who is at its other end in the sandbox.
-const (
-	PeerLoop  byte = 'L' // a process that was started from outside of the container
-	PeerAgent byte = 'A' // any process
-)
+// Peer is a process in a sandbox at the other end of a stream of a session. In a microVM, nothing is known.
+type Peer struct {
+	// Outside says that the process was started from outside of the container.
+	Outside bool
+	// Command is the PID of the process from outside that is or has started it; 0 if unknown.
+	Command uint32
+}
+
+// PeerSize is the size of a [Peer] at the beginning of a stream, in bytes.
+const PeerSize = 5
+
+// AppendTo appends the bytes of a stream.
+func (p Peer) AppendTo(b []byte) []byte {
+	kind := byte('A')
+	if p.Outside {
+		kind = 'L'
+	}
+	return binary.BigEndian.AppendUint32(append(b, kind), p.Command)
+}
+
+// PeerOf returns the peer of the first [PeerSize] bytes of a stream.
+func PeerOf(b []byte) Peer {
+	return Peer{Outside: b[0] == 'L', Command: binary.BigEndian.Uint32(b[1:PeerSize])}
+}
 
 // DispatchMark is the last argument of ralph as the process of a dispatch. It identifies a loop to others,
 // which cannot read its environment.

@@ -121,7 +121,7 @@ func TestProxyAndCtl(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Assert(t, cmp.Contains(answer, `"host":"inside.example.invalid","port":80,"allowed":1,"refused":1`))
 	_, err = ctl("allow", "*")
-	assert.ErrorContains(t, err, "allow-all")
+	assert.ErrorContains(t, err, "matches every host")
 	answer, err = ctl("policy")
 	assert.NilError(t, err)
 	assert.Assert(t, !strings.Contains(answer+out.String(), "sk-secret"), "a key is shown")

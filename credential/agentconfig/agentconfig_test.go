@@ -105,7 +105,7 @@ func TestCollect(t *testing.T) {
 			notes: []string{"crush.json is copied without api_key", "crush.json is copied without access_token"},
 		},
 		{agent: "codex", files: map[string]string{".codex/auth.json": "{}", ".codex/config.toml": "model = \"m\"\n"}, want: map[string]string{".codex/config.toml": "model = \"m\"\n"}},
-		{agent: "opencode", files: map[string]string{".config/opencode/opencode.jsonc": "{ // mine\n}"}, want: map[string]string{}, notes: []string{"checking it for keys"}},
+		{agent: "opencode", files: map[string]string{".config/opencode/opencode.jsonc": "{ // mine\n}"}, want: map[string]string{}, notes: []string{"checking for keys"}},
 		{agent: "shell", files: map[string]string{".claude/CLAUDE.md": "x"}, want: map[string]string{}},
 	} {
 		t.Run(tc.agent, func(t *testing.T) {

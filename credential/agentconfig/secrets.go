@@ -97,16 +97,16 @@ func clean(agent, name string, content []byte) (cleaned []byte, note string, err
 		cleaned, err = s.toml(content)
 	default:
 		if looksLikeKey(content) || assignsSecret(content) {
-			return nil, "", errors.New("its content looks like a key")
+			return nil, "", errors.New("content looks like a key")
 		}
 		return content, "", nil
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("checking it for keys: %w", err)
+		return nil, "", fmt.Errorf("checking for keys: %w", err)
 	}
 	switch {
 	case looksLikeKey(cleaned):
-		return nil, "", errors.New("its content looks like a key")
+		return nil, "", errors.New("content looks like a key")
 	case len(s.removed) > 0:
 		slices.Sort(s.removed)
 		return cleaned, "is copied without " + strings.Join(slices.Compact(s.removed), ", "), nil

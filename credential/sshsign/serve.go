@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 const (
@@ -62,7 +64,7 @@ func Serve(ctx context.Context, dir string, a Agent, key Key) (name string, stop
 	name = rand.Text()[:8]
 	path := filepath.Join(dir, name)
 	if len(path) > maxSocketPath {
-		return "", nil, fmt.Errorf("commits cannot be signed: the path %s is too long for a socket, %d bytes instead of %d: use a shorter DOCKER_CONFIG", path, len(path), maxSocketPath)
+		return "", nil, hint.Wrap(fmt.Errorf("signing commits: path %s is too long for a socket (%d of %d bytes)", path, len(path), maxSocketPath), "use a shorter DOCKER_CONFIG")
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err == nil {

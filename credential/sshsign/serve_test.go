@@ -15,6 +15,8 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 func dial(t *testing.T, path string) net.Conn {
@@ -89,5 +91,5 @@ func TestLongPathIsRejected(t *testing.T) {
 	dir := Dir(filepath.Join(t.TempDir(), strings.Repeat("x", 90)), "ralph-a-b")
 	_, _, err := Serve(t.Context(), dir, socket, key)
 	assert.ErrorContains(t, err, "too long for a socket")
-	assert.ErrorContains(t, err, "DOCKER_CONFIG")
+	assert.DeepEqual(t, hint.Of(err), []string{"use a shorter DOCKER_CONFIG"})
 }

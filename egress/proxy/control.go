@@ -118,7 +118,7 @@ func parseRules(texts []string) ([]egress.Rule, error) {
 	for _, text := range texts {
 		rule, err := egress.ParseRule(text)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("invalid network rule %q: %w", text, err)
 		}
 		rules = append(rules, rule)
 	}

@@ -48,7 +48,7 @@ func TestChangesTakeEffectAtOnce(t *testing.T) {
 	assert.NilError(t, err)
 	_, status, body := connectTo(t, l, "new.example:443")
 	assert.Equal(t, status, 403)
-	assert.Assert(t, cmp.Contains(body, "refused by user"))
+	assert.Assert(t, cmp.Contains(body, "denied by user"))
 
 	answer, err = l.order(t, Order{Do: "stats"})
 	assert.NilError(t, err)
@@ -171,7 +171,7 @@ func TestEndpointsAreReplaced(t *testing.T) {
 	open("allowed.example", "second.example")
 	conn := l.tunnel(t, "second.example:443")
 	_, err = l.order(t, Order{Do: "routes", Rules: []string{"third.example", "*"}})
-	assert.ErrorContains(t, err, "allow-all")
+	assert.ErrorContains(t, err, "matches every host")
 	open("allowed.example", "second.example")
 	_, err = l.order(t, Order{Do: "routes"})
 	assert.NilError(t, err)
@@ -191,8 +191,8 @@ func TestWrongOrders(t *testing.T) {
 	}{
 		{Order{Do: "open"}, `no order "open"`},
 		{Order{Do: "allow"}, "no rule was named"},
-		{Order{Do: "allow", Rules: []string{"good.example", "*"}}, "allow-all"},
-		{Order{Do: "deny", Rules: []string{"good.example=10.0.0.0/8"}}, "without a range"},
+		{Order{Do: "allow", Rules: []string{"good.example", "*"}}, "matches every host"},
+		{Order{Do: "deny", Rules: []string{"good.example=10.0.0.0/8"}}, "a range cannot be blocked"},
 	} {
 		_, err := l.order(t, tc.order)
 		assert.ErrorContains(t, err, tc.err)

@@ -317,7 +317,7 @@ func TestRoutesObeyThePolicy(t *testing.T) {
 	assert.Equal(t, answer.Error, "")
 	status, body := get(t, http.DefaultClient, l.routeURL("/openai/v1"))
 	assert.Equal(t, status, 403)
-	assert.Assert(t, cmp.Contains(body, "refused by user"))
+	assert.Assert(t, cmp.Contains(body, "denied by user"))
 }
 
 func TestRoutesTrustTheCompanysCA(t *testing.T) {

@@ -71,7 +71,7 @@ func (u *upstream) dialTCP(ctx context.Context, through *url.URL) (net.Conn, err
 	if text := through.Port(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil {
-			return nil, errors.New("reaching the host's proxy: its port is not a number")
+			return nil, errors.New("reaching the host's proxy: invalid port")
 		}
 		port = uint16(n)
 	}
@@ -122,7 +122,7 @@ func askTunnel(conn net.Conn, through *url.URL, target string) error {
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answered %s", answer.Status)
+		return fmt.Errorf("unexpected status %s", answer.Status)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ type singleBytes struct {
 
 func (s *singleBytes) Read(p []byte) (int, error) {
 	if s.left--; s.left < 0 {
-		return 0, errors.New("the header of its answer is too long")
+		return 0, errors.New("response header too long")
 	}
 	return s.conn.Read(p[:1])
 }

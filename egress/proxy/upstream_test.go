@@ -119,7 +119,7 @@ func TestUpstreamThatRefuses(t *testing.T) {
 	l.put("proxy.corp.example:3128", company.Listener)
 	_, status, body := connectTo(t, l, "allowed.example:443")
 	assert.Equal(t, status, 502)
-	assert.Assert(t, cmp.Contains(body, "asking the host's proxy: it answered 407"))
+	assert.Assert(t, cmp.Contains(body, "asking the host's proxy: unexpected status 407"))
 	assert.Assert(t, !strings.Contains(body+l.log.String(), "wrong-password"))
 
 	m := newLab(t, []string{"allowed.example"}, withUpstream("http", "wrong-password", ""))

@@ -94,32 +94,17 @@ func Find(ctx context.Context, g gitrepo.Git, commit string, entries []Entry, wa
 	return withoutEncoded(ctx, g, raw)
 }
 
-// attributes returns the filters of paths, by path. git check-attr --source is too new; instead
-// an index with only the .gitattributes of the commit is read.
+// attributes returns the filters of paths, by path. git check-attr --source is too new.
 func attributes(ctx context.Context, g gitrepo.Git, commit string, entries []Entry) (map[string]string, error) {
-	tree, err := Tree(ctx, g, commit)
-	if err != nil {
-		return nil, err
-	}
-	var index, paths strings.Builder
-	for _, e := range tree {
-		if path.Base(e.Path) == ".gitattributes" && e.regular() {
-			_, _ = fmt.Fprintf(&index, "%s %s\t%s\x00", e.Mode, e.ID, e.Path)
-		}
-	}
+	var paths strings.Builder
 	for _, e := range entries {
 		paths.WriteString(e.Path + "\x00")
 	}
-	g, remove, err := WithIndex(ctx, g)
+	g, remove, err := WithAttributes(ctx, g, commit)
 	if err != nil {
 		return nil, err
 	}
 	defer remove()
-	if index.Len() > 0 {
-		if _, err := output(ctx, g, index.String(), "update-index", "-z", "--add", "--index-info"); err != nil {
-			return nil, fmt.Errorf("reading attributes: %w", err)
-		}
-	}
 	out, err := output(ctx, g, paths.String(), "check-attr", "--cached", "-z", "--stdin", "filter")
 	if err != nil {
 		return nil, fmt.Errorf("reading attributes: %w", err)
@@ -132,6 +117,29 @@ func attributes(ctx context.Context, g gitrepo.Git, commit string, entries []Ent
 		}
 	}
 	return names, nil
+}
+
+// WithAttributes returns git with an index that has only the .gitattributes of a commit, and a function that removes
+// the index.
+func WithAttributes(ctx context.Context, g gitrepo.Git, commit string) (_ gitrepo.Git, remove func(), err error) {
+	tree, err := Tree(ctx, g, commit)
+	if err != nil {
+		return g, nil, err
+	}
+	var index strings.Builder
+	for _, e := range tree {
+		if path.Base(e.Path) == ".gitattributes" && e.regular() {
+			_, _ = fmt.Fprintf(&index, "%s %s\t%s\x00", e.Mode, e.ID, e.Path)
+		}
+	}
+	if g, remove, err = WithIndex(ctx, g); err != nil || index.Len() == 0 {
+		return g, remove, err
+	}
+	if _, err := output(ctx, g, index.String(), "update-index", "-z", "--add", "--index-info"); err != nil {
+		remove()
+		return g, nil, fmt.Errorf("reading attributes: %w", err)
+	}
+	return g, remove, nil
 }
 
 // WithIndex returns git with an empty index of its own, and a function that removes the index.

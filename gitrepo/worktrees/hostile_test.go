@@ -82,10 +82,11 @@ func TestUnfilteredFilesOfANewWorktree(t *testing.T) {
 	for _, args := range [][]string{
 		{"config", "filter.lfs.process", "git-lfs filter-process"},
 		{"config", "filter.unused.smudge", "cat"},
+		{"config", "filter._x.1.smudge", "cat"},
 		{"add", "-A"},
 		{"-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "-m", "attributes"},
 	} {
-		assert.NilError(t, os.WriteFile(filepath.Join(root, ".gitattributes"), []byte("*.bin filter=lfs -text\n*.other filter=unused\n"), 0o644))
+		assert.NilError(t, os.WriteFile(filepath.Join(root, ".gitattributes"), []byte("*.bin filter=lfs -text\n*.other filter=unused\n.gitattributes filter=_x.1\n"), 0o644))
 		assert.NilError(t, os.WriteFile(filepath.Join(root, "x.bin"), []byte("pointer\n"), 0o644))
 		cmd := exec.Command("git", append([]string{"-c", "filter.lfs.process="}, args...)...)
 		cmd.Dir = root
@@ -95,5 +96,5 @@ func TestUnfilteredFilesOfANewWorktree(t *testing.T) {
 	r := open(t, root)
 	filters, err := r.Unfiltered(t.Context(), add(t, r, "x", "x"))
 	assert.NilError(t, err)
-	assert.DeepEqual(t, filters, []string{"lfs"})
+	assert.DeepEqual(t, filters, []string{"_x.1", "lfs"})
 }

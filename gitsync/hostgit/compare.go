@@ -22,8 +22,10 @@ type Obstacle struct {
 
 // Compare returns the changes whose files have their new content already, and what is in the way
 // of the others and not tracked; nil for nothing. [git read-tree] refuses to overwrite what is
-// tracked and changed, but removes ignored files, and writes into other repositories.
-func (g Git) Compare(index []Entry, changes []Change, format int) (written []Change, obstacle *Obstacle) {
+// tracked and changed, but removes ignored files, and writes into other repositories. A file that
+// git does not track is in the way with the same content, too, unless applied has it: once it is
+// tracked, the next commits could change or remove it.
+func (g Git) Compare(index []Entry, changes []Change, format int, applied func(Change) bool) (same []Change, obstacle *Obstacle) {
 	c := comparison{g: g, removed: map[string]string{}, renamed: map[string]string{}, repositories: map[string]bool{}}
 	c.tracked, c.dirs = byPath(index)
 	for _, ch := range changes {
@@ -44,9 +46,9 @@ func (g Git) Compare(index []Entry, changes []Change, format int) (written []Cha
 		switch {
 		case free, is && e.OID != ch.OldID, e.Tag == 'S':
 			// read-tree decides
-		case g.BlobID(ch.Path, format) == ch.NewID:
-			if !is || e.OID != ch.NewID {
-				written = append(written, ch)
+		case (is || applied(ch)) && g.has(ch, format):
+			if !is || e.OID != ch.NewID || e.Mode != ch.NewMode {
+				same = append(same, ch)
 			}
 		default:
 			if obstacle := c.at(ch.Path); obstacle != nil {
@@ -54,7 +56,33 @@ func (g Git) Compare(index []Entry, changes []Change, format int) (written []Cha
 			}
 		}
 	}
-	return written, nil
+	return same, nil
+}
+
+// Removed returns the changes that remove tracked files which are not there any more.
+func (g Git) Removed(index []Entry, changes []Change) (removed []Change) {
+	tracked, _ := byPath(index)
+	for _, ch := range changes {
+		_, err := os.Lstat(filepath.Join(g.Root, filepath.FromSlash(ch.Path)))
+		if ch.Deleted() && tracked[ch.Path].OID == ch.OldID && err != nil {
+			removed = append(removed, ch)
+		}
+	}
+	return removed
+}
+
+// has reports whether a file has the new content and mode of a change.
+func (g Git) has(c Change, format int) bool {
+	return g.BlobID(c.Path, format) == c.NewID && g.hasMode(c.Path, c.NewMode)
+}
+
+// hasMode reports whether a file has a mode, as far as the file system tells.
+func (g Git) hasMode(name, mode string) bool {
+	info, err := os.Lstat(filepath.Join(g.Root, filepath.FromSlash(name)))
+	if err != nil || (info.Mode()&os.ModeSymlink != 0) != (mode == link) {
+		return false
+	}
+	return mode == link || g.Known.Last("core", "filemode") == "false" || (info.Mode()&0o100 != 0) == (mode == executable)
 }
 
 // byPath returns the entries of an index, and the directories that have tracked files.

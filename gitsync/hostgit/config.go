@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
-	"github.com/docker-ralph/docker-ralph/lazyregexp"
 )
 
-// noSystem is the user's variable that keeps the system's configuration out.
-const noSystem = "GIT_CONFIG_NOSYSTEM"
+// The user's variables that keep the system's configuration and attributes out.
+const (
+	noSystem           = "GIT_CONFIG_NOSYSTEM"
+	noSystemAttributes = "GIT_ATTR_NOSYSTEM"
+)
 
 // Config returns git's configuration, including included files and, unless the user keeps it out, that of the
 // system: the known one, or else it is read.
@@ -28,17 +30,14 @@ func (g Git) Config(ctx context.Context) (gitrepo.Config, error) {
 func (g Git) Reload(ctx context.Context) (_ Git, err error) {
 	g.Known = nil
 	g.Known, err = g.Config(ctx)
-	return g, err
+	return g.configured(), err
 }
-
-// filterName are the names of filters that can be in a pathspec.
-var filterName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // Filters returns the names of the filters that change files on commit.
 func Filters(c gitrepo.Config) []string {
 	var names []string
 	for _, s := range c {
-		if s.Section == "filter" && (s.Name == "clean" || s.Name == "process") && s.Value != "" && filterName().MatchString(s.Sub) && !slices.Contains(names, s.Sub) {
+		if s.Section == "filter" && (s.Name == "clean" || s.Name == "process") && s.Value != "" && !slices.Contains(names, s.Sub) {
 			names = append(names, s.Sub)
 		}
 	}
@@ -55,15 +54,25 @@ func splitNull(out []byte) []string {
 
 // GlobalExcludes is the path of the user's list of ignored files for all repositories.
 func GlobalExcludes(config gitrepo.Config) string {
+	return globalFile(config, "excludesfile", "ignore")
+}
+
+// globalAttributes is the path of the user's attributes for all repositories.
+func globalAttributes(config gitrepo.Config) string {
+	return globalFile(config, "attributesfile", "attributes")
+}
+
+// globalFile is the path of a file that a setting of core names, or else the name.
+func globalFile(config gitrepo.Config, setting, name string) string {
 	home, _ := os.UserHomeDir()
-	if path := config.Last("core", "excludesfile"); path != "" {
+	if path := config.Last("core", setting); path != "" {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
 			path = filepath.Join(home, rest)
 		}
 		return path
 	}
 	if dir := os.Getenv("XDG_CONFIG_HOME"); dir != "" {
-		return filepath.Join(dir, "git", "ignore")
+		return filepath.Join(dir, "git", name)
 	}
-	return filepath.Join(home, ".config", "git", "ignore")
+	return filepath.Join(home, ".config", "git", name)
 }

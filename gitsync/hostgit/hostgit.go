@@ -44,16 +44,16 @@ func New(wt gitrepo.Worktree) (Git, error) {
 	if err != nil {
 		return Git{}, err
 	}
-	program.Environ, program.Config, program.Known = environ(os.Environ()), hardened(), wt.Config.FromFiles()
+	program.Environ, program.Known = environ(os.Environ()), wt.Config.FromFiles()
 	for name, value := range map[string]string{
 		"GIT_DIR": wt.GitDir, "GIT_WORK_TREE": wt.GitDir, "GIT_LITERAL_PATHSPECS": "1",
-		noSystem: "1", "GIT_ATTR_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0",
+		noSystem: "1", noSystemAttributes: cmp.Or(os.Getenv(noSystemAttributes), "0"), "GIT_TERMINAL_PROMPT": "0",
 		"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C",
 	} {
 		program.Environ = append(program.Environ, name+"="+value)
 	}
 	g := Git{Git: program, Root: wt.Root, GitDir: wt.GitDir, CommonDir: wt.CommonDir, Timeout: worktreeTimeout, Owner: ownerOf(wt.GitDir)}
-	return g.WithLock(nil), nil
+	return g.configured().WithLock(nil), nil
 }
 
 // environ selects the variables that git needs from the user's environment.
@@ -74,6 +74,15 @@ func hardened() []string {
 		"core.logAllRefUpdates=always", "core.quotePath=false",
 		"fetch.recurseSubmodules=false", "transfer.fsckObjects=true", "fetch.fsckObjects=true",
 	}
+}
+
+// configured returns a Git with the settings for the known configuration.
+func (g Git) configured() Git {
+	g.Git.Config = hardened()
+	if !g.Owner.isOther() { // or else the home directory is another one
+		g.Git.Config = append(g.Git.Config, "core.attributesFile="+globalAttributes(g.Known))
+	}
+	return g
 }
 
 // With adds environment variables.

@@ -11,6 +11,12 @@ import (
 // Submodule is the mode of a submodule in a tree or an index.
 const Submodule = "160000"
 
+// Other modes there.
+const (
+	link       = "120000"
+	executable = "100755"
+)
+
 var objectID = lazyregexp.New(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // IsObjectID reports whether a text is the full name of an object.

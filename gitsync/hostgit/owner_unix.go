@@ -28,6 +28,8 @@ func ownerOf(path string) Owner {
 	return Owner{uid: int(st.Uid), gid: int(st.Gid), other: os.Geteuid() == 0 && st.Uid != 0}
 }
 
+func (o Owner) isOther() bool { return o.other }
+
 // runAs starts a process as the owner, without root's configuration.
 func (o Owner) runAs(cmd *exec.Cmd) {
 	if !o.other {

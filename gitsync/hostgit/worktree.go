@@ -46,10 +46,10 @@ func (g Git) absolute(dir, path string) string {
 }
 
 // exposed reports whether a path, or the target of a link, is in the working tree and
-// not in the git directory.
+// not in the git directory, to which .git may be a link: no commit has a file there.
 func (g Git) exposed(path string) bool {
 	for _, p := range []string{path, resolved(path)} {
-		if within(g.Root, p) && !within(g.GitDir, p) && !within(g.CommonDir, p) {
+		if within(g.Root, p) && !within(filepath.Join(g.Root, ".git"), p) && !within(g.GitDir, p) && !within(g.CommonDir, p) {
 			return true
 		}
 	}

@@ -35,14 +35,18 @@ func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo
 	if err == nil {
 		err = g.Fetch(ctx, l.Sandbox)
 	}
-	if err != nil {
+	var edits *gitsync.Edits
+	if err == nil {
+		edits, err = g.Repo.FetchEdits(ctx, Shell(g.Driver, sb))
+		err = heldHint(sb, err)
+	}
+	switch {
+	case errors.Is(err, lifecycle.ErrNotPrepared):
+		return nil, nil, errUnprepared
+	case err != nil:
 		return nil, nil, err
 	}
-	edits, err := g.Repo.FetchEdits(ctx, Shell(g.Driver, sb))
-	if errors.Is(err, lifecycle.ErrNotPrepared) {
-		err = errUnprepared
-	}
-	return g.Repo, edits, heldHint(sb, err)
+	return g.Repo, edits, nil
 }
 
 // countTimeout bounds counting edits, which an agent can block.

@@ -19,7 +19,7 @@ import (
 )
 
 // errUnprepared is the error for a sandbox whose commits this version cannot fetch.
-var errUnprepared = hint.Wrap(errors.New("it was created by another version of docker-ralph"), "run %q in its worktree", "docker ralph repair")
+var errUnprepared = hint.Wrap(errors.New("created by another version of docker-ralph"), "run %q in its worktree", "docker ralph repair")
 
 // FetchFrom fetches the commits of a sandbox of any scope, which it starts if necessary.
 func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
@@ -83,11 +83,11 @@ func worktreeOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (gitrepo
 		return here, nil
 	}
 	if sb.MainRoot == "" || sb.MainRoot == sb.Root {
-		return wt, fmt.Errorf("its worktree %s does not exist", sb.Root)
+		return wt, fmt.Errorf("worktree %s does not exist", sb.Root)
 	}
 	wt, err = gitrepo.Detect(ctx, sb.MainRoot, getenv)
 	if err != nil || wt.Root != sb.MainRoot {
-		return wt, fmt.Errorf("its worktree %s and its repository %s do not exist", sb.Root, sb.MainRoot)
+		return wt, fmt.Errorf("worktree %s and repository %s do not exist", sb.Root, sb.MainRoot)
 	}
 	return wt, nil
 }

@@ -54,8 +54,10 @@ func (w Watched) report(ctx context.Context, since string, seen bool) {
 			w.host.Warn(err)
 		}
 	}
-	if !known {
+	if !known || was[workspace] != now[workspace] {
 		w.noteCommitHooks(ctx)
+	}
+	if !known {
 		return
 	}
 	settings, hooks := w.changed(was, now)
@@ -87,11 +89,17 @@ func (w Watched) noteCommitHooks(ctx context.Context) {
 	}
 }
 
-// changed returns the files that are new, removed, or that differ, by now.
+// workspace is in the hashes, too: it decides which files are.
+const workspace = ""
+
+// changed returns the files that are new, removed, or that differ, by now. Which hooks of the git directory are
+// watched is no change.
 func (w Watched) changed(was, now map[string]string) (settings, hooks []string) {
 	for _, path := range slices.Sorted(maps.Keys(merged(was, now))) {
 		before, known := was[path]
-		if after, there := now[path]; known == there && before == after {
+		after, there := now[path]
+		other := was[workspace] != now[workspace] && known != there && filepath.Dir(path) == filepath.Join(w.wt.CommonDir, "hooks")
+		if known == there && before == after || path == workspace || other {
 			continue
 		}
 		if slices.Contains(config.RepositoryFiles(w.wt.Root), path) {
@@ -125,6 +133,9 @@ func (w Watched) hashes(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	settings := map[string]string{}
+	if w.direct {
+		settings[workspace] = config.WorkspaceLive
+	}
 	for _, path := range config.RepositoryFiles(w.wt.Root) {
 		settings[path] = hostgit.HashFile(path)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -66,6 +67,25 @@ func TestChangedFilesOfTheHostAreReportedOnce(t *testing.T) {
 			reports("")
 		})
 	}
+}
+
+// A sandbox with another workspace has changed no hook.
+func TestHooksOfAnotherWorkspaceAreNoChange(t *testing.T) {
+	wt, _ := repository(t)
+	hook := filepath.Join(wt.CommonDir, "hooks", "pre-commit")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(hook), 0o755))
+	assert.NilError(t, os.WriteFile(hook, nil, 0o755))
+	var said bytes.Buffer
+	h := host.Host{StateDir: t.TempDir(), Stderr: &said}
+	for _, live := range []bool{true, false, true} {
+		said.Reset()
+		Watch(t.Context(), h, wt, "ralph-test", live).Report(t.Context(), true)
+		assert.Equal(t, strings.Contains(said.String(), "Note: your commit hooks do not run"), !live)
+		assert.Assert(t, !strings.Contains(said.String(), "changed"), said.String())
+	}
+	assert.NilError(t, os.WriteFile(hook, []byte("other"), 0o755))
+	Watch(t.Context(), h, wt, "ralph-test", true)
+	assert.Assert(t, strings.Contains(said.String(), "hooks in the worktree have changed since the last command: "+hook), said.String())
 }
 
 // A removed hook checks nothing any more, and a link in the git directory runs what it leads to.

@@ -305,5 +305,5 @@ func awaitReady(r io.Reader) error {
 	if said := strings.Join(strings.Fields(errOutput.String()), " "); said != "" {
 		return errors.New(strings.TrimPrefix(said, "Error: "))
 	}
-	return errors.Join(errors.New("it has exited"), scanner.Err())
+	return errors.Join(errors.New("proxy has exited"), scanner.Err())
 }

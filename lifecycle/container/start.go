@@ -14,7 +14,7 @@ import (
 )
 
 // errStarted is the error for a process that an earlier call has started, without a response.
-var errStarted = fmt.Errorf("it was started before the connection was lost: %w", io.ErrUnexpectedEOF)
+var errStarted = fmt.Errorf("already started when the connection was lost: %w", io.ErrUnexpectedEOF)
 
 // execKey identifies a process in a container.
 type execKey struct{ container, process string }

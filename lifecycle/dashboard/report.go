@@ -10,6 +10,7 @@ import (
 
 	"github.com/moby/sys/atomicwriter"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
@@ -17,11 +18,14 @@ import (
 
 // ReportOptions are the options of [Report].
 type ReportOptions struct {
-	// File is where the report is written; "-" is standard output.
+	// File is where the report is written; "-" is standard output. Git ignores [DefaultReport].
 	File string
 	// All reports the sandboxes of this machine instead of this repository.
 	All bool
 }
+
+// DefaultReport is the file of a report without another name, in the current directory.
+const DefaultReport = gitsync.ReportFile
 
 const (
 	// maxReport bounds the events, outputs and diffs in a report, in bytes of JSON.
@@ -83,7 +87,32 @@ func (s *source) writeReport(ctx context.Context, file string) error {
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
 	}
+	if file != "-" {
+		s.host.Report("Wrote the report to " + file)
+	}
+	if file == DefaultReport {
+		s.hideReport(ctx)
+	}
 	return nil
+}
+
+// hideReport has git ignore the report in the current directory: it would be one of the user's
+// uncommitted changes, which commands report, refuse or send to the sandbox.
+func (s *source) hideReport(ctx context.Context) {
+	at, err := s.host.Here(ctx)
+	if !at.Inside {
+		return
+	}
+	changed := false
+	if err == nil {
+		changed, err = at.Worktree.Exclude(ctx, filepath.Join(s.host.Dir, DefaultReport))
+	}
+	switch {
+	case err != nil:
+		s.host.Warn(fmt.Errorf("excluding %s from commits: %w", DefaultReport, err))
+	case changed:
+		s.host.Report(fmt.Sprintf("Git ignores %s now (info/exclude)", DefaultReport))
+	}
 }
 
 // room is what is left for loops in a report.

@@ -381,8 +381,32 @@ func TestReportWorksWithoutASandbox(t *testing.T) {
 	for _, want := range []string{"Send a receipt by mail", "Write mail/receipt.go", "+module shop", "Deploy to staging"} {
 		assert.Check(t, is.Contains(string(content), want))
 	}
-	assert.Equal(t, warnings.String(), "")
+	assert.Equal(t, warnings.String(), "Wrote the report to report.html\n")
 	assert.ErrorContains(t, Report(t.Context(), d.host, ReportOptions{File: "missing/report.html"}), "writing the report")
+}
+
+// The default file is in nobody's way: no uncommitted change, in no directory.
+func TestDefaultReportIsIgnoredByGit(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	d.fill()
+	status := d.git("status", "--porcelain")
+	sub := filepath.Join(d.root, "sub")
+	assert.NilError(t, os.Mkdir(sub, 0o700))
+	var said bytes.Buffer
+	for _, dir := range []string{d.root, sub} {
+		d.host.Stderr, d.host.Dir = &said, dir
+		assert.NilError(t, Report(t.Context(), d.host, ReportOptions{File: DefaultReport}))
+		_, err := os.Stat(filepath.Join(dir, "ralph-report.html"))
+		assert.NilError(t, err)
+	}
+	assert.Equal(t, d.git("status", "--porcelain"), status)
+	assert.Equal(t, said.String(), "Wrote the report to ralph-report.html\nGit ignores ralph-report.html now (info/exclude)\nWrote the report to ralph-report.html\n")
+
+	said.Reset()
+	d.host.Dir = t.TempDir()
+	assert.NilError(t, Report(t.Context(), d.host, ReportOptions{File: DefaultReport, All: true}))
+	assert.Equal(t, said.String(), "Wrote the report to ralph-report.html\n")
 }
 
 // No part of the page can make markup or code of a text.

@@ -10,6 +10,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/projectimage"
 )
@@ -120,14 +121,18 @@ func takeInventory(ctx context.Context, h host.Host, discard bool) (*inventory, 
 		h.Warn(fmt.Errorf("some sandboxes may be missing: %w", failed))
 	}
 	api, err := connected()
-	if err == nil {
+	if err == nil && !engine.ConnectionLost(failed) {
 		inv.driver = h.ContainerDriver(api)
 	}
 	inv.addSandboxes(ctx)
 	if inv.driver != nil {
 		for _, add := range []func(context.Context) error{inv.addResources, inv.addImages(api), inv.addPrograms} {
-			if err := add(ctx); err != nil && ctx.Err() == nil {
+			err := add(ctx)
+			if err != nil && ctx.Err() == nil {
 				h.Warn(err)
+			}
+			if engine.ConnectionLost(err) { // the others would say the same
+				break
 			}
 		}
 	}

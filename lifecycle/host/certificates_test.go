@@ -19,8 +19,8 @@ func TestCertificates(t *testing.T) {
 	good := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
 	for _, tc := range []struct{ name, content, want, warning string }{
 		{"certificates", good, good, ""},
-		{"none in it", "nothing\n", "", "SSL_CERT_FILE has no effect: there is no certificate in PEM format in it"},
-		{"too much", good + string(bytes.Repeat([]byte("\n"), config.MaxCertificates)), "", "it has more than"},
+		{"none in it", "nothing\n", "", "SSL_CERT_FILE has no effect: no certificate in PEM format"},
+		{"too much", good + string(bytes.Repeat([]byte("\n"), config.MaxCertificates)), "", "larger than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var said bytes.Buffer

@@ -137,7 +137,7 @@ func TestEngineRecordSurvivesRoundTrip(t *testing.T) {
 	all, err = h.EngineRecords()
 	assert.NilError(t, err)
 	assert.DeepEqual(t, all, map[string]EngineRecord{"box": want})
-	assert.ErrorContains(t, h.SaveEngine("box", EngineRecord{Engine: big}), "it is on the engine tcp://gpu:2376 now")
+	assert.ErrorContains(t, h.SaveEngine("box", EngineRecord{Engine: big}), "it was moved to the engine tcp://gpu:2376")
 	assert.NilError(t, h.ForgetEngineOn("box", big))
 	_, found := h.EngineRecord("box")
 	assert.Assert(t, found)

@@ -63,7 +63,7 @@ func (h Host) SaveEngine(sandbox string, r EngineRecord) error {
 	}
 	err := engineRecords.Update(h.StateDir, sandbox, func(has EngineRecord, found bool) (EngineRecord, error) {
 		if found && !has.Engine.Same(r.Engine) {
-			return has, hint.Wrap(fmt.Errorf("it is on the engine %s now", has.Engine), "run the command again")
+			return has, hint.Wrap(fmt.Errorf("it was moved to the engine %s", has.Engine), "run the command again")
 		}
 		return r, nil
 	})

@@ -118,6 +118,7 @@ func (h Host) ReportDebug(message string) {
 
 // Warn reports an error that does not stop the command, with its hints.
 func (h Host) Warn(err error) {
+	err = lifecycle.ExplainUnreachable(err)
 	h.Report(fmt.Sprintf("Warning: %v", err))
 	for _, text := range hint.Of(err) {
 		h.Report("Hint: " + text)

@@ -12,10 +12,43 @@ import (
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/container"
+	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
+	"github.com/docker-ralph/docker-ralph/lifecycle/microvm"
+	"github.com/docker-ralph/docker-ralph/scopes"
 )
 
-// listTimeout is how long another engine may take to connect and list its sandboxes.
+// listTimeout is how long an engine may take to connect and list its sandboxes, or to describe one.
 const listTimeout = 10 * time.Second
+
+// errNoAnswer is the cause of a context that ends after listTimeout.
+var errNoAnswer = errors.New("the engine does not answer")
+
+// late replaces the error of a call whose time is over.
+func late(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errNoAnswer) {
+		return errNoAnswer
+	}
+	return err
+}
+
+// within connects to an engine as long as ctx lasts.
+func within(ctx context.Context, connect func() (API, error)) (API, error) {
+	type connection struct {
+		api API
+		err error
+	}
+	done := make(chan connection, 1)
+	go func() {
+		api, err := connect()
+		done <- connection{api, err}
+	}()
+	select {
+	case c := <-done:
+		return c.api, c.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 // otherEngines returns the recorded engines besides the selected one.
 func (h Host) otherEngines(records map[string]EngineRecord) []Engine {
@@ -32,7 +65,7 @@ func (h Host) otherEngines(records map[string]EngineRecord) []Engine {
 // recorded lists the sandboxes of another engine. If it cannot be reached, the recorded ones have
 // the state [lifecycle.Unknown].
 func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineRecord) []Located {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errNoAnswer)
 	defer cancel()
 	var found []Located
 	api, err := h.connectTo(ctx, e)
@@ -40,7 +73,7 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 		if found, err = list(ctx, h.onEngine(api, e)); err == nil {
 			return found
 		}
-		err = fmt.Errorf("cannot connect to the engine %s: %w", e, err)
+		err = fmt.Errorf("cannot connect to the engine %s: %w", e, late(ctx, err))
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		h.Warn(err)
@@ -74,6 +107,40 @@ func (h Host) Recorded(name string) Located {
 		return Located{Sandbox: lifecycle.Sandbox{Name: name, State: lifecycle.NotFound}}
 	}
 	return h.recordedAt(name, r)
+}
+
+// LocateOrRecorded locates the sandbox of that name to describe it: whatever engine is selected, and from its record
+// if its engine does not answer in time, with a warning.
+func (h Host) LocateOrRecorded(ctx context.Context, name string) (Located, error) {
+	asked, cancel := context.WithTimeoutCause(ctx, listTimeout, errNoAnswer)
+	defer cancel()
+	connect := h.Engine
+	h.SelectedBy, h.Engine = "", func() (API, error) { return within(asked, connect) }
+	l, err := h.Locate(asked, name)
+	if err != nil && errors.Is(context.Cause(asked), errNoAnswer) {
+		err = fmt.Errorf("inspecting the sandbox %s: %w", name, errNoAnswer)
+	}
+	if engine.ConnectionLost(err) || errors.Is(err, errNoAnswer) {
+		h.Warn(err)
+		return h.Recorded(name), nil
+	}
+	return l, err
+}
+
+// AllRecorded returns the sandboxes of which there is a record, by name. They may have been removed by hand.
+func (h Host) AllRecorded() (all []lifecycle.Sandbox, err error) {
+	names, err := scopes.Names(h.StateDir)
+	for _, name := range names {
+		if l := h.Recorded(name); l.Sandbox.State != lifecycle.NotFound {
+			all = append(all, l.Sandbox)
+		}
+		for _, kind := range microvm.Drivers() {
+			if sb, known := microvm.Remembered(h.StateDir, kind, name); known && sb.Name != "" {
+				all = append(all, sb)
+			}
+		}
+	}
+	return all, err
 }
 
 // withoutDuplicates removes sandboxes that were found under another address of their engine: IDs of

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docker/go-units"
@@ -33,8 +34,9 @@ type Record struct {
 	// output then; empty for none.
 	Detached bool   `json:"detached,omitempty"`
 	Log      string `json:"log,omitempty"`
-	// Token marks the loop's requests in its session.
+	// Token marks the requests of the command itself in its session, and PID is its process in the sandbox; 0 if unknown.
 	Token string `json:"token,omitempty"`
+	PID   uint32 `json:"pid,omitempty"`
 	// Stopped says that the user has stopped the sandbox.
 	Stopped bool `json:"stopped,omitempty"`
 
@@ -50,6 +52,7 @@ type HeldRecord struct {
 	Record
 	path string
 	Lock *flock.Flock
+	mu   sync.Mutex
 }
 
 // NewRecord writes the record of a command that is about to run.
@@ -96,7 +99,17 @@ func (n *HeldRecord) Detach(log string) error {
 	if n == nil {
 		return nil
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.Detached, n.Log = true, log
+	return n.write(n.path)
+}
+
+// Began records the process of the command in the sandbox.
+func (n *HeldRecord) Began(pid uint32) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.PID = pid
 	return n.write(n.path)
 }
 

@@ -22,6 +22,9 @@ type Located struct {
 	Backend Backend
 }
 
+// ErrNoSandbox is the error for a command without names where the worktree has no sandbox.
+var ErrNoSandbox = hint.Wrap(errors.New("this worktree and branch have no sandbox"), "list all with %q", "docker ralph ls --all")
+
 // Sandboxes lists the sandboxes of all drivers, by name, and those on other recorded engines. Those of other
 // clients on these engines are listed, too. With
 // an error, some may be missing. A driver that is not installed has none.
@@ -56,14 +59,16 @@ func (h Host) Sandboxes(ctx context.Context, connected func() (API, error)) ([]L
 	return withoutDuplicates(slices.Concat(found...)), errors.Join(errs...)
 }
 
-// containers lists the sandboxes of the selected engine. If it does not answer, these are the recorded ones.
+// containers lists the sandboxes of the selected engine. If it does not answer in time, these are the recorded ones.
 func (h Host) containers(ctx context.Context, connected func() (API, error), records map[string]EngineRecord) ([]Located, error) {
-	api, err := connected()
+	ctx, cancel := context.WithTimeoutCause(ctx, listTimeout, errNoAnswer)
+	defer cancel()
+	api, err := within(ctx, connected)
 	if err != nil {
-		return h.unreachable(h.Selected, records), fmt.Errorf("%s driver: %w", config.DriverContainer, err)
+		return h.unreachable(h.Selected, records), ofDriver(config.DriverContainer, err)
 	}
 	found, err := list(ctx, h.onEngine(api, h.Selected))
-	if engine.ConnectionLost(err) {
+	if err = late(ctx, err); engine.ConnectionLost(err) || errors.Is(err, errNoAnswer) {
 		found = h.unreachable(h.Selected, records)
 	}
 	return found, err
@@ -88,7 +93,7 @@ func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s driver: %w", kind, err)
+			return nil, ofDriver(kind, err)
 		}
 		if sb.State != lifecycle.NotFound {
 			all = append(all, Located{sb, at})
@@ -101,13 +106,21 @@ func (h Host) microVMs(ctx context.Context, kind string) ([]Located, error) {
 func list(ctx context.Context, at Backend) ([]Located, error) {
 	found, err := at.Driver.List(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s driver: %w", at.Kind, err)
+		return nil, ofDriver(at.Kind, err)
 	}
 	all := make([]Located, 0, len(found))
 	for _, sb := range found {
 		all = append(all, locate(sb, at))
 	}
 	return all, nil
+}
+
+// ofDriver names the driver in its error, unless that is about the engine alone.
+func ofDriver(kind string, err error) error {
+	if engine.ConnectionLost(err) {
+		return lifecycle.ExplainUnreachable(err)
+	}
+	return fmt.Errorf("%w (%s driver)", err, kind)
 }
 
 // locate returns a sandbox with its driver. That of another client cannot be used.

@@ -100,7 +100,7 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 			return host.Record{}, hint.Wrap(fmt.Errorf("%s: the last loop has ended", none), "see its output with %q", "docker ralph logs")
 		}
 	}
-	return host.Record{}, hint.Wrap(errors.New(none), "start one with %q", "docker ralph --detach build")
+	return host.Record{}, hint.Wrap(errors.New(none), "start one with %q", "docker ralph build --detach")
 }
 
 // output is the output of a loop.

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 
@@ -44,7 +43,7 @@ func editsOf(ctx context.Context, h host.Host, names []string) (*gitsync.Repo, *
 	}
 	switch len(boxes) {
 	case 0:
-		return nil, nil, errors.New("this worktree and branch have no sandbox")
+		return nil, nil, host.ErrNoSandbox
 	case 1:
 		if err := boxes[0].Backend.Unusable; err != nil {
 			return nil, nil, err

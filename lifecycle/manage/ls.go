@@ -4,14 +4,12 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
-	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
@@ -47,6 +45,9 @@ type SandboxStatus struct {
 	// Unfetched is the number of commits of these runs that the repository does not have;
 	// nil if unknown.
 	Unfetched *int `json:"unfetched"`
+	// Unmerged says why the user's branch does not have all commits of the sandbox, unless the loop's error does;
+	// empty if it has.
+	Unmerged string `json:"unmerged"`
 }
 
 // ListOptions are the options of [Sandboxes].
@@ -127,16 +128,13 @@ func addSizes(ctx context.Context, h host.Host, mine []host.Located, list []Sand
 }
 
 // SandboxNames returns the names of this repository's sandboxes for shell
-// completion; outside of a repository, those of all sandboxes.
-func SandboxNames(ctx context.Context, h host.Host) ([]string, error) {
-	list, err := Sandboxes(ctx, h, ListOptions{Names: true})
-	if errors.Is(err, gitrepo.ErrNotRepository) {
-		list, err = Sandboxes(ctx, h, ListOptions{Names: true, All: true})
-	}
-	var names []string
-	for _, s := range list {
-		if s.State != string(lifecycle.NotFound) {
-			names = append(names, s.Name)
+// completion; outside of a repository, those of all sandboxes. It asks no engine.
+func SandboxNames(ctx context.Context, h host.Host) (names []string, err error) {
+	at, _ := h.Here(ctx) // an error is an incomplete worktree
+	all, err := h.AllRecorded()
+	for _, sb := range all {
+		if !at.Inside || at.Has(sb) {
+			names = append(names, sb.Name)
 		}
 	}
 	return names, err

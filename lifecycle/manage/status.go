@@ -17,12 +17,12 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
-	"github.com/docker-ralph/docker-ralph/lifecycle/container/engine"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/run"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
+	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // Activity is what a sandbox does or waits for.
@@ -100,12 +100,7 @@ func located(ctx context.Context, h host.Host, worktree *host.Worktree) (l host.
 			name = r.Sandbox
 		}
 	}
-	l, err = h.Locate(ctx, name)
-	if engine.ConnectionLost(err) {
-		h.Warn(err)
-		l, err = h.Recorded(name), nil
-	}
-	if err != nil {
+	if l, err = h.LocateOrRecorded(ctx, name); err != nil {
 		return l, err
 	}
 	theirs := l.Sandbox.OtherClient != "" && (lifecycle.Spec{Scope: wt.Scope, Root: wt.Root}).Check(l.Sandbox) != nil
@@ -153,6 +148,11 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	}
 	if s.Loop != nil && s.Loop.ID != "" {
 		s.addRuns(ctx, h, sb)
+	}
+	if s.Loop == nil || s.Loop.Error == "" {
+		if u := commits.UnmergedOf(ctx, h, sb); u != nil { // by a command that is no loop
+			s.Unmerged = termsafe.Line(u.Why)
+		}
 	}
 	err = errors.Join(err, s.addBacklog(ctx, h, sb))
 	if err != nil && ctx.Err() == nil {

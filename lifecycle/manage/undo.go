@@ -123,7 +123,7 @@ func confirmUndo(ctx context.Context, h host.Host, opts UndoOptions, what string
 	}
 	yes, err := h.Confirm(ctx, what+"\nDo that?")
 	if err == nil && !yes {
-		err = errors.New("nothing was taken back")
+		err = errors.New("canceled")
 	}
 	return err
 }

@@ -93,7 +93,7 @@ func tryFaults(t *testing.T, kind string) {
 		change     func(*sandboxcli.Settings)
 		err        string
 	}{
-		{"half a list", both, func(s *sandboxcli.Settings) { s.Faults.TruncatedList = true }, `ls --json": reading its JSON`},
+		{"half a list", both, func(s *sandboxcli.Settings) { s.Faults.TruncatedList = true }, `ls --json": parsing the JSON`},
 		{"garbage", both, func(s *sandboxcli.Settings) { s.Faults.GarbageList = true }, "parsing the output of"},
 		{"a list that hangs", both, func(s *sandboxcli.Settings) { s.Faults.HangList = true }, late},
 		{

@@ -47,16 +47,16 @@ func ParseListing(output []byte, root string) ([]Entry, error) {
 	}
 	list, there := object[root]
 	if !there {
-		return nil, fmt.Errorf("its JSON has no %q", root)
+		return nil, fmt.Errorf("no %q in the JSON", root)
 	}
 	var entries []Entry
 	if err := json.Unmarshal(list, &entries); err != nil {
-		return nil, fmt.Errorf("reading its list: %w", err)
+		return nil, fmt.Errorf("parsing the list: %w", err)
 	}
 	seen := map[string]bool{}
 	for _, e := range entries {
 		if e.Name == "" || seen[e.Name] {
-			return nil, fmt.Errorf("it lists a sandbox with the name %q, which is empty or taken", e.Name)
+			return nil, fmt.Errorf("empty or duplicate name %q in the list", e.Name)
 		}
 		seen[e.Name] = true
 	}
@@ -75,11 +75,11 @@ func decode(output []byte, object any) error {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(object); err != nil {
-		return fmt.Errorf("reading its JSON: %w", err)
+		return fmt.Errorf("parsing the JSON: %w", err)
 	}
 	rest := text[decoder.InputOffset():]
 	if len(bytes.TrimSpace(rest)) > 0 && !bytes.Contains(rest, []byte(banner)) {
-		return errors.New("unexpected data after its JSON")
+		return errors.New("unexpected data after the JSON")
 	}
 	return nil
 }

@@ -30,14 +30,14 @@ func parseLog(output []byte, sandbox string) ([]lifecycle.Request, error) {
 		return nil, err
 	}
 	if lists["blocked_hosts"] == nil && lists["allowed_hosts"] == nil {
-		return nil, errors.New("it has neither blocked_hosts nor allowed_hosts")
+		return nil, errors.New("neither blocked_hosts nor allowed_hosts in the JSON")
 	}
 	var all []lifecycle.Request
 	for _, list := range []string{"blocked_hosts", "allowed_hosts"} {
 		var entries []logged
 		if content := lists[list]; content != nil {
 			if err := json.Unmarshal(content, &entries); err != nil {
-				return nil, fmt.Errorf("reading its %s: %w", list, err)
+				return nil, fmt.Errorf("parsing %s: %w", list, err)
 			}
 		}
 		for _, e := range entries {

@@ -92,7 +92,7 @@ func checkBootstrap(output []byte) error {
 		Program string `json:"program"`
 	}
 	if err := decode(output, &said); err != nil {
-		return fmt.Errorf("reading its path: %w", err)
+		return fmt.Errorf("reading the path of ralph: %w", err)
 	}
 	if !path.IsAbs(said.Program) {
 		return fmt.Errorf("unexpected path %q", said.Program)

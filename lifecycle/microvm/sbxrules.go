@@ -30,7 +30,7 @@ func parseRules(output []byte) ([]rule, error) {
 		return nil, err
 	}
 	if list.Rules == nil {
-		return nil, errors.New("it has no rules")
+		return nil, errors.New("no rules in the JSON")
 	}
 	return slices.DeleteFunc(*list.Rules, func(r rule) bool {
 		return strings.HasPrefix(r.Type, "filesystem")

@@ -208,7 +208,7 @@ func Amend(ctx context.Context, h host.Host, over config.Overrides, allow bool, 
 	for _, text := range hosts {
 		rule, err := egress.ParseRule(text)
 		if err != nil {
-			return err
+			return fmt.Errorf("invalid network rule %q: %w", text, err)
 		}
 		rules = append(rules, rule)
 		later.add(rule, allow)

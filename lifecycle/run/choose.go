@@ -126,7 +126,7 @@ func atDockerSandbox(h host.Host, at *Choice, known bool, cfg config.Effective) 
 	}
 	template, ok := microvm.Template(cfg.Agent.Name)
 	if !ok {
-		return fmt.Errorf("docker sandbox has no image for the agent %q: pass one with --image", cfg.Agent.Name)
+		return hint.Wrap(fmt.Errorf("docker sandbox has no image for the agent %q", cfg.Agent.Name), "pass one with --image")
 	}
 	useTemplate(h, at, template)
 	return nil
@@ -174,7 +174,7 @@ func imageForSbx(ctx context.Context, h host.Host, at *Choice, current string, c
 	case unknown != nil:
 		return unknown
 	default:
-		return fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one (%w): start one, or pass an image with --image", cfg.Agent.Name, err)
+		return hint.Wrap(fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one: %w", cfg.Agent.Name, err), "start an engine, or pass an image with --image")
 	}
 }
 

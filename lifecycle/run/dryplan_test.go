@@ -28,15 +28,16 @@ func TestIsDryPlan(t *testing.T) {
 func TestDryPlanChangesACopy(t *testing.T) {
 	s, d, sb := dialing(t)
 	assert.NilError(t, s.store.Create(t.Context(), backlog.NewTask{Slug: "old", Title: "Old", SpecRef: "a.md"}))
-	n := host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "plan", "--dry-run"}}
+	n := host.Record{ID: "x", PID: 7, Token: "secret", Command: []string{"ralph", "plan", "--dry-run"}}
+	loop := &host.HeldRecord{Record: n}
 	task := func(args ...string) {
 		r := door.TaskRequest{Args: args, Stdin: []byte(`{"id":"new","t":"New","spec":"a.md"}`), Specs: []string{"a.md"}}
-		answer, err := d.client("x", wire.PeerAgent, "").Task(t.Context(), r)
+		answer, err := d.client("x", wire.Peer{Command: 7}, "").Task(t.Context(), r)
 		assert.NilError(t, err)
 		assert.Equal(t, answer.Code, 0, "%s", answer.Stderr)
 	}
 	planned := func() map[string]string {
-		all, err := d.client("x", wire.PeerLoop, "secret").Tasks(t.Context())
+		all, err := d.client("x", wire.Peer{Outside: true, Command: 7}, "secret").Tasks(t.Context())
 		assert.NilError(t, err)
 		statuses := map[string]string{}
 		for slug, task := range all {
@@ -45,7 +46,7 @@ func TestDryPlanChangesACopy(t *testing.T) {
 		return statuses
 	}
 
-	stop, err := s.serve(t.Context(), sb, n, nil, nil)
+	stop, err := s.serve(t.Context(), sb, n, nil, nil, nil)
 	assert.NilError(t, err)
 	task("plan-sync")
 	task("create", "direct", "Direct")
@@ -53,13 +54,13 @@ func TestDryPlanChangesACopy(t *testing.T) {
 	assert.DeepEqual(t, planned(), want)
 	stop()
 
-	s.release(t.Context(), session{id: "x", token: "secret"}, Result{lost: lifecycle.ErrDetached})
-	stop, err = s.serve(t.Context(), sb, n, nil, nil)
+	s.release(t.Context(), session{id: "x", record: loop}, Result{lost: lifecycle.ErrDetached})
+	stop, err = s.serve(t.Context(), sb, n, nil, nil, nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, planned(), want)
 	stop()
-	s.release(t.Context(), session{id: "x", token: "secret"}, Result{})
-	stop, err = s.serve(t.Context(), sb, n, nil, nil)
+	s.release(t.Context(), session{id: "x", record: loop}, Result{})
+	stop, err = s.serve(t.Context(), sb, n, nil, nil, nil)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, planned(), map[string]string{"old": "open"})
 	stop()

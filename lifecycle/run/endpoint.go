@@ -56,8 +56,8 @@ func checkEndpoints(h host.Host, keys *credential.Routed, mode egress.Mode, agen
 		inside := slices.ContainsFunc(keys.Inside, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })
 		switch {
 		case egress.IsLocal(host):
-			return hint.Wrap(fmt.Errorf("%s names %s, which in a sandbox is the sandbox itself", name, host),
-				"use an address of this machine that containers reach, such as that of the engine's bridge, and let the server listen there")
+			return hint.Wrap(fmt.Errorf("%s points to the sandbox itself (%s)", name, host),
+				"let the server listen at an address of this machine that containers reach, often 172.17.0.1 (docker0), and use that")
 		case address && mode == egress.AllowAll:
 			if err := (egress.Guard{}).Check(addr, nil); err != nil {
 				return hint.Wrap(fmt.Errorf("%s names an address that the network policy %q blocks: %w", name, mode, err),

@@ -66,29 +66,29 @@ func TestUnreachableEndpointsAreRejected(t *testing.T) {
 		},
 		{
 			name: "this machine by address", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://127.0.0.1:11434",
-			err: "OPENAI_BASE_URL names 127.0.0.1, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+			err: "OPENAI_BASE_URL points to the sandbox itself (127.0.0.1)", hint: "let the server listen at",
 		},
 		{
 			name: "this machine in IPv6", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://[::1]:4000/v1",
-			err: "OPENAI_BASE_URL names ::1, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+			err: "OPENAI_BASE_URL points to the sandbox itself (::1)", hint: "let the server listen at",
 		},
 		{
 			name: "all addresses", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://0.0.0.0:8000",
-			err: "OPENAI_BASE_URL names 0.0.0.0, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+			err: "OPENAI_BASE_URL points to the sandbox itself (0.0.0.0)", hint: "let the server listen at",
 		},
 		{
 			name: "a name of this machine", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://Ollama.localhost:8000",
-			err: "OPENAI_BASE_URL names Ollama.localhost, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+			err: "OPENAI_BASE_URL points to the sandbox itself (Ollama.localhost)", hint: "let the server listen at",
 		},
 		{
 			name: "an IPv4 address in IPv6", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://[::ffff:127.0.0.1]:1",
-			err: "OPENAI_BASE_URL names ::ffff:127.0.0.1, which in a sandbox is the sandbox itself", hint: "let the server listen there",
+			err: "OPENAI_BASE_URL points to the sandbox itself (::ffff:127.0.0.1)", hint: "let the server listen at",
 		},
 		{
 			name: "this machine", mode: "allowlist", agent: "codex", variable: "OPENAI_BASE_URL", value: "http://localhost:4000/v1",
-			err: "OPENAI_BASE_URL names localhost, which in a sandbox is the sandbox itself", hint: "an address of this machine",
+			err: "OPENAI_BASE_URL points to the sandbox itself (localhost)", hint: "an address of this machine",
 		},
-		{name: "loopback", mode: "deny", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "http://[::1]:4000", err: "names ::1, which"},
+		{name: "loopback", mode: "deny", agent: "claude", variable: "ANTHROPIC_BASE_URL", value: "http://[::1]:4000", err: "sandbox itself (::1)"},
 		{
 			name: "an address that goes in", mode: "deny", agent: "gemini", variable: "GOOGLE_GEMINI_BASE_URL", value: "http://10.1.2.3/v1", inside: "GOOGLE_GEMINI_BASE_URL=x",
 			err: "the network policy allows hosts by name", hint: "--allow NAME=10.1.2.3",

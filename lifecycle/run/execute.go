@@ -100,7 +100,7 @@ func (h session) process(r Ready) lifecycle.Process {
 		Args:    r.args(),
 		AnyCode: r.opts.AnyCode,
 		Dir:     filepath.ToSlash(filepath.Join(r.wt.Root, r.wt.Prefix)),
-		Env:     slices.Concat(r.env, r.cloud, sessionEnv(h.id, h.token)),
+		Env:     slices.Concat(r.env, r.cloud, sessionEnv(h.record.Record)),
 	}
 	if r.spec.Clone { // which may lack the subdirectory
 		p.Dir = filepath.ToSlash(r.spec.Root)
@@ -128,6 +128,8 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
 	defer h.watchBlocked(ctx, r, sb)()
+	started := h.record.Record
+	started.PID = 0 // of an earlier attempt
 	exec := func() (int, error) {
 		config, err := stageConfig(ctx, h.Host, r, sb, r.files)
 		if err != nil {
@@ -155,7 +157,7 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 		}
 		defer stop()
 		open.forgetCopy(h.id) // what an earlier attempt has planned is planned again
-		hangUp, err := open.serve(ctx, sb, host.Record{ID: h.id, Token: h.token, Command: r.args()}, r.git, r.notify.Event)
+		hangUp, err := open.serve(ctx, sb, started, h.began, r.git, r.notify.Event)
 		if err != nil {
 			return 0, err
 		}

@@ -26,7 +26,7 @@ func RepairSandboxes(ctx context.Context, h host.Host, names []string) error {
 		return err
 	}
 	if len(boxes) == 0 {
-		return hint.Wrap(errors.New("this worktree and branch have no sandbox"), "list all with %q", "docker ralph ls --all")
+		return host.ErrNoSandbox
 	}
 	var errs []error
 	for _, l := range boxes {
@@ -45,7 +45,7 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 		return err
 	}
 	if host.Missing(l.Sandbox.Root) {
-		return hint.Wrap(fmt.Errorf("its worktree %s does not exist", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph --recreate shell -- true")
+		return hint.Wrap(fmt.Errorf("worktree %s does not exist", l.Sandbox.Root), "if you have moved it, run %q there", "docker ralph shell --recreate -- true")
 	}
 	h.Dir, h.Confirm = l.Sandbox.Root, nil
 	t, err := configure(ctx, h, Options{})

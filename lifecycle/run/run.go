@@ -52,9 +52,9 @@ type Options struct {
 // session is a running command.
 type session struct {
 	host.Host
-	background *background // nil for a command that cannot be detached
-	id         string      // of the dispatch
-	token      string      // of its session; empty where connections say whose they are
+	background *background      // nil for a command that cannot be detached
+	id         string           // of the dispatch
+	record     *host.HeldRecord // nil before the command is recorded
 }
 
 // Run runs a command in the sandbox of the current scope and returns its exit code. With an
@@ -83,6 +83,9 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 	}
 	t, err := resolve(ctx, h.Host, opts, connected)
 	if err != nil {
+		return 0, err
+	}
+	if err := t.checkWork(ctx, h.Host); err != nil {
 		return 0, err
 	}
 	if err := commits.CheckUncommitted(ctx, h.Host, t.wt, t.spec, opts.Command, opts.RequireClean); err != nil {
@@ -114,18 +117,17 @@ func run(ctx context.Context, h session, opts Options) (int, error) {
 		h.ReportEnd(t.name)
 		h.ReportBackgroundLoops(t.wt)
 	}
-	h.token = newToken(opts.Command)
-	record, err := h.NewRecord(host.Record{ID: h.id, Token: h.token, Command: r.args(), Scope: t.spec.Scope, Root: t.spec.Root, Sandbox: t.spec.Name})
+	h.record, err = h.NewRecord(host.Record{ID: h.id, Token: rand.Text(), Command: r.args(), Scope: t.spec.Scope, Root: t.spec.Root, Sandbox: t.spec.Name})
 	if err != nil {
 		return 0, err
 	}
 	r.notify = h.notifications(ctx, r)
-	res := Result{Err: h.background.recorded(record)}
+	res := Result{Err: h.background.recorded(h.record)}
 	defer func() {
 		if h.background.isDetached() && !errors.Is(res.Err, lifecycle.ErrDisconnected) { // how it ended is saved
 			res.lost = nil
 		}
-		record.Done(res.lost)
+		h.record.Done(res.lost)
 	}()
 	watched, err := r.watch(ctx, h.Host)
 	if err != nil {

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"strings"
 
@@ -53,7 +52,7 @@ func (s sessions) close() {
 // release reopens the tasks of a loop that has ended, which it could not do if it was killed, and removes the copy of a dry
 // run.
 func (s sessions) release(ctx context.Context, h session, ended Result) {
-	if h.token == "" || ended.lost != nil { // it is no loop, or may still run
+	if !h.record.IsLoop() || ended.lost != nil { // it may still run
 		return
 	}
 	_, err := s.store.ReleaseDead(context.WithoutCancel(ctx), func(a backlog.Agent) bool { return a.Session == h.id })
@@ -66,27 +65,22 @@ func (s sessions) release(ctx context.Context, h session, ended Result) {
 // logs is the directory of the worktree's logs.
 func (s sessions) logs() string { return s.host.LogsDir(s.name) }
 
-// newToken returns the token of a command's session; empty for one that is no loop.
-func newToken(command string) string {
-	if host.IsLoop(command) {
-		return rand.Text()
-	}
-	return ""
+// sessionEnv is the environment by which a command finds its session.
+func sessionEnv(n host.Record) []string {
+	return []string{wire.SessionEnv + "=" + n.ID, wire.SessionTokenEnv + "=" + n.Token}
 }
 
-// sessionEnv is the environment by which a command finds its session.
-func sessionEnv(id, token string) []string {
-	env := []string{wire.SessionEnv + "=" + id}
-	if token != "" {
-		env = append(env, wire.SessionTokenEnv+"="+token)
+// began records the process of the command in the sandbox, for commands that serve its session after this one.
+func (h session) began(pid uint32) {
+	if err := h.record.Began(pid); err != nil {
+		h.Warn(err)
 	}
-	return env
 }
 
 // serve answers the requests of a command, and calls event for each event of a loop, until stop is called. git is
-// the sandbox's clone, which takes the commits of a loop; nil without one. The context is for the start only: a
-// command that is interrupted finishes its run.
-func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, git *commits.Git, event func(runlog.Event)) (stop func(), err error) {
+// the sandbox's clone, which takes the commits of a loop; nil without one. began, which may be nil, is as in
+// [door.DoorOptions]. The context is for the start only: a command that is interrupted finishes its run.
+func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, began func(pid uint32), git *commits.Git, event func(runlog.Event)) (stop func(), err error) {
 	relayer, ok := s.driver.(lifecycle.Relayer)
 	if !ok {
 		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
@@ -97,7 +91,7 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 		return nil, err
 	}
 	options := door.DoorOptions{
-		Store: store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(),
+		Store: store, Session: n.ID, Command: command, Token: n.Token, Peers: relayer.RelaysPeers(), PID: n.PID, Began: began,
 		Alive:  func(ctx context.Context, session string) bool { return s.alive(ctx, sb, session) },
 		Former: backlogs.Former{Host: s.host, Worktree: s.worktree},
 		Image:  sb.ImageID,
@@ -131,7 +125,7 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 		if n.IsLoop() {
 			loop = notify.FollowLeft(newSender(ctx, s.host, s.notify), notification(s.worktree, sb.Name, n.Command[1]))
 		}
-		stop, err := s.serve(ctx, sb, n, git, loop.Event)
+		stop, err := s.serve(ctx, sb, n, nil, git, loop.Event)
 		if err != nil {
 			loop.Close()
 			s.host.Warn(fmt.Errorf("connecting %q in the sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))

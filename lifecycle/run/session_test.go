@@ -128,24 +128,15 @@ type announced struct {
 }
 
 // client returns the client of a command in the sandbox.
-func (d *relaying) client(id string, peer byte, token string) *door.Client {
+func (d *relaying) client(id string, peer wire.Peer, token string) *door.Client {
 	return door.NewClient(door.ClientOptions{Token: token, Dial: func(context.Context) (net.Conn, error) {
 		stream, err := d.dialed[id].OpenStream()
 		if err != nil {
 			return nil, err
 		}
-		_, err = stream.Write([]byte{peer})
+		_, err = stream.Write(peer.AppendTo(nil))
 		return stream, err
 	}})
-}
-
-// Only a loop has a token.
-func TestSessionEnvironment(t *testing.T) {
-	assert.Equal(t, newToken("run"), "")
-	assert.DeepEqual(t, sessionEnv("x", ""), []string{"RALPH_SESSION=x"})
-	token := newToken("build")
-	assert.Assert(t, token != "" && token != newToken("build"))
-	assert.DeepEqual(t, sessionEnv("x", token), []string{"RALPH_SESSION=x", "RALPH_SESSION_TOKEN=" + token})
 }
 
 // dialing returns the sessions of a new worktree whose sandbox dials back.
@@ -165,16 +156,16 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		peers bool
-		peer  byte
+		peer  wire.Peer
 	}{
-		{name: "by its connection and token", peers: true, peer: wire.PeerLoop},
-		{name: "by its token", peer: wire.PeerAgent},
+		{name: "by its connection and token", peers: true, peer: wire.Peer{Outside: true, Command: 7}},
+		{name: "by its token", peer: wire.Peer{Command: 7}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, d, sb := dialing(t)
 			d.peers = tc.peers
 			ctx, cancel := context.WithCancel(t.Context())
-			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}}, nil, nil)
+			stop, err := s.serve(ctx, sb, host.Record{ID: "x", Token: "secret", Command: []string{"ralph", "build"}}, nil, nil, nil)
 			assert.NilError(t, err)
 			cancel()
 
@@ -186,9 +177,9 @@ func TestCommandReachesItsBacklog(t *testing.T) {
 			assert.Equal(t, len(agents), 1)
 			assert.Equal(t, agents[0].ID, agent.ID)
 			assert.Equal(t, agents[0].Session, "x")
-			_, err = d.client("x", wire.PeerLoop, "guess").Register(t.Context())
+			_, err = d.client("x", wire.Peer{Outside: true, Command: 7}, "guess").Register(t.Context())
 			assert.Assert(t, err != nil, "an agent is no loop")
-			_, err = d.client("x", wire.PeerAgent, "secret").Register(t.Context())
+			_, err = d.client("x", wire.Peer{Command: 7}, "secret").Register(t.Context())
 			assert.Equal(t, err != nil, tc.peers, "%v", err)
 
 			stop()
@@ -209,8 +200,9 @@ func TestTasksOfAnEndedLoopAreReopened(t *testing.T) {
 		assert.NilError(t, err)
 	}
 	cancel() // a user's interrupt
-	s.release(ctx, session{id: "ended", token: "secret"}, Result{})
-	s.release(ctx, session{id: "lost", token: "secret"}, Result{lost: lifecycle.ErrDisconnected})
+	loop := &host.HeldRecord{Record: host.Record{Command: []string{"ralph", "build"}}}
+	s.release(ctx, session{id: "ended", record: loop}, Result{})
+	s.release(ctx, session{id: "lost", record: loop}, Result{lost: lifecycle.ErrDisconnected})
 	for id, status := range map[string]string{"ended": backlog.StatusOpen, "lost": backlog.StatusActive, "other": backlog.StatusActive} {
 		task, err := s.store.Show(t.Context(), id)
 		assert.NilError(t, err)
@@ -222,7 +214,7 @@ func TestTasksOfAnEndedLoopAreReopened(t *testing.T) {
 func TestLeftLoopsAreConnected(t *testing.T) {
 	s, d, sb := dialing(t)
 	for id, command := range map[string]string{"planning": "plan", "building": "build", "ended": "build"} {
-		record(t, s.host, host.Record{ID: id, Command: []string{"ralph", command}, Sandbox: sb.Name}).Done(errors.New("killed"))
+		record(t, s.host, host.Record{ID: id, PID: 7, Command: []string{"ralph", command}, Sandbox: sb.Name}).Done(errors.New("killed"))
 	}
 	record(t, s.host, host.Record{ID: "alive", Command: []string{"ralph", "build"}, Sandbox: sb.Name})
 	for _, id := range []string{"planning", "building", "alive"} {
@@ -234,7 +226,7 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 	stop := s.serveLeft(ctx, sb, s.host.ReportOrphans(ctx, d, sb), nil)
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(d.dialed)), []string{"building", "planning"})
 	for id, code := range map[string]int{"planning": 0, "building": 1} {
-		plan, err := d.client(id, wire.PeerAgent, "").Task(t.Context(), door.TaskRequest{ID: id, Args: []string{"plan-sync"}})
+		plan, err := d.client(id, wire.Peer{Command: 7}, "").Task(t.Context(), door.TaskRequest{ID: id, Args: []string{"plan-sync"}})
 		assert.NilError(t, err)
 		assert.Equal(t, plan.Code, code, "%s%s", plan.Stdout, plan.Stderr)
 	}
@@ -248,11 +240,11 @@ func TestLeftLoopsAreConnected(t *testing.T) {
 func TestEventsOfALoopArePassedOn(t *testing.T) {
 	s, d, sb := dialing(t)
 	got := make(chan runlog.Event, 8)
-	stop, err := s.serve(t.Context(), sb, host.Record{ID: "left", Token: "secret", Command: []string{"ralph", "build"}}, nil, func(e runlog.Event) { got <- e })
+	stop, err := s.serve(t.Context(), sb, host.Record{ID: "left", Token: "secret", Command: []string{"ralph", "build"}}, nil, nil, func(e runlog.Event) { got <- e })
 	assert.NilError(t, err)
 	defer stop()
 
-	log, _, _, err := d.client("left", wire.PeerLoop, "secret").OpenLog(t.Context(), door.LogRequest{Loop: runlog.Loop{Mode: "build", Started: time.Now()}})
+	log, _, _, err := d.client("left", wire.Peer{Outside: true, Command: 7}, "secret").OpenLog(t.Context(), door.LogRequest{Loop: runlog.Loop{Mode: "build", Started: time.Now()}})
 	assert.NilError(t, err)
 	assert.NilError(t, log.Append(runlog.Iteration{N: 1, Commit: strings.Repeat("a", 40)}))
 	end, ok := (<-got).Data.(*runlog.RunEnd)

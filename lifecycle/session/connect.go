@@ -20,7 +20,7 @@ type connector struct {
 	sandbox lifecycle.Sandbox
 	id      string
 	timing
-	mark func(ctx context.Context, loop bool) context.Context // [session.WithPeer]
+	mark func(context.Context, wire.Peer) context.Context // [session.WithPeer]
 }
 
 // connect starts the relay in the sandbox. The connection ends with ctx.

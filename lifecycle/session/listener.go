@@ -1,6 +1,7 @@
 package session
 
 import (
+	"io"
 	"net"
 	"time"
 
@@ -13,17 +14,17 @@ const (
 	// maxStreams is how many streams a connection may have. The relay in a sandbox opens fewer, but an agent may have
 	// replaced it. Each can have a window of bytes in memory.
 	maxStreams = 256
-	// peerTimeout bounds how long the first byte of a stream may take.
+	// peerTimeout bounds how long the beginning of a stream may take.
 	peerTimeout = 10 * time.Second
 )
 
 // peerConn is a connection of a process in the sandbox.
 type peerConn struct {
 	net.Conn
-	loop bool
+	peer wire.Peer
 }
 
-// listener accepts the streams of a connection, once their first byte says who is at the other end.
+// listener accepts the streams of a connection, once they have said who is at the other end.
 type listener struct {
 	session *yamux.Session
 	conns   chan net.Conn
@@ -60,16 +61,16 @@ func (l *listener) admit(stream *yamux.Stream) {
 	}
 }
 
-// readPeer reads the first byte of a stream.
+// readPeer reads the beginning of a stream.
 func readPeer(stream net.Conn) (*peerConn, bool) {
-	peer := make([]byte, 1)
+	peer := make([]byte, wire.PeerSize)
 	if stream.SetReadDeadline(time.Now().Add(peerTimeout)) != nil {
 		return nil, false
 	}
-	if n, _ := stream.Read(peer); n == 0 || stream.SetReadDeadline(time.Time{}) != nil {
+	if _, err := io.ReadFull(stream, peer); err != nil || stream.SetReadDeadline(time.Time{}) != nil {
 		return nil, false
 	}
-	return &peerConn{stream, peer[0] == wire.PeerLoop}, true
+	return &peerConn{stream, wire.PeerOf(peer)}, true
 }
 
 // Accept implements [net.Listener].

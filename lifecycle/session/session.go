@@ -96,8 +96,10 @@ func (s *Session) newServer(ctx context.Context, handler http.Handler) *http.Ser
 		ErrorLog:          log.New(io.Discard, "", 0), // an agent could fill it
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			peer, _ := c.(*peerConn)
-			return s.mark(ctx, peer != nil && peer.loop)
+			if conn, ok := c.(*peerConn); ok {
+				return s.mark(ctx, conn.peer)
+			}
+			return ctx
 		},
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			switch state {

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -66,9 +67,9 @@ func ended(conn net.Conn) error { return conn.Close() }
 
 func failing(net.Conn) error { return errors.New("no such container") }
 
-type loopKey struct{}
+type peerKey struct{}
 
-// fixture is a session whose handler answers with the kind of peer.
+// fixture is a session whose handler answers with the peer.
 type fixture struct {
 	*sandbox
 	guests   chan *yamux.Session
@@ -85,7 +86,9 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.connector = connector{f.sandbox, lifecycle.Sandbox{Name: "sb"}, "ID", timing{
 		ready: time.Minute, keepAlive: time.Minute, pause: time.Millisecond, maxPause: 2 * time.Millisecond, stable: time.Minute,
-	}, func(ctx context.Context, loop bool) context.Context { return context.WithValue(ctx, loopKey{}, loop) }}
+	}, func(ctx context.Context, peer wire.Peer) context.Context {
+		return context.WithValue(ctx, peerKey{}, peer)
+	}}
 	return f
 }
 
@@ -95,12 +98,8 @@ func (f *fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	kind := "agent "
-	if r.Context().Value(loopKey{}) == true {
-		kind = "loop "
-	}
 	body, _ := io.ReadAll(r.Body)
-	_, _ = io.WriteString(w, kind+string(body))
+	_, _ = fmt.Fprintf(w, "%v %s", r.Context().Value(peerKey{}), body)
 }
 
 func (f *fixture) serve(t *testing.T) *Session {
@@ -112,12 +111,12 @@ func (f *fixture) serve(t *testing.T) *Session {
 }
 
 // post sends a request through a stream, as a process of the sandbox does.
-func post(t *testing.T, guest *yamux.Session, peer byte, path, body string) (string, error) {
+func post(t *testing.T, guest *yamux.Session, peer wire.Peer, path, body string) (string, error) {
 	t.Helper()
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		stream, err := guest.OpenStream()
 		if err == nil {
-			_, err = stream.Write([]byte{peer})
+			_, err = stream.Write(peer.AppendTo(nil))
 		}
 		return stream, err
 	}}
@@ -140,16 +139,16 @@ func TestRequests(t *testing.T) {
 	guest := <-f.guests
 	big := strings.Repeat("0123456789", 1<<17)
 	for _, tc := range []struct {
-		peer byte
+		peer wire.Peer
 		want string
-	}{{wire.PeerLoop, "loop "}, {wire.PeerAgent, "agent "}, {'?', "agent "}} {
+	}{{wire.Peer{Outside: true, Command: 1 << 20}, "{true 1048576} "}, {wire.Peer{Command: 7}, "{false 7} "}, {wire.Peer{}, "{false 0} "}} {
 		answer, err := post(t, guest, tc.peer, "/", big)
 		assert.NilError(t, err)
 		assert.Assert(t, answer == tc.want+big, "%.20q… of %d bytes", answer, len(answer))
 	}
 }
 
-// A stream without a first byte does not delay the others.
+// A stream without a beginning does not delay the others.
 func TestSilentStream(t *testing.T) {
 	f := newFixture(t)
 	f.relays <- listening(f.guests)
@@ -157,9 +156,9 @@ func TestSilentStream(t *testing.T) {
 	guest := <-f.guests
 	_, err := guest.OpenStream()
 	assert.NilError(t, err)
-	answer, err := post(t, guest, wire.PeerLoop, "/", "x")
+	answer, err := post(t, guest, wire.Peer{Outside: true}, "/", "x")
 	assert.NilError(t, err)
-	assert.Equal(t, answer, "loop x")
+	assert.Equal(t, answer, "{true 0} x")
 }
 
 func TestLostConnectionIsMadeAgain(t *testing.T) {
@@ -173,9 +172,9 @@ func TestLostConnectionIsMadeAgain(t *testing.T) {
 	assert.NilError(t, first.Close())
 	assert.Equal(t, <-f.reports, "Warning: lost the connection to the sandbox sb, connecting again: no such container")
 	assert.Equal(t, <-f.reports, "Connected to the sandbox sb again")
-	answer, err := post(t, <-f.guests, wire.PeerAgent, "/", "x")
+	answer, err := post(t, <-f.guests, wire.Peer{}, "/", "x")
 	assert.NilError(t, err)
-	assert.Equal(t, answer, "agent x")
+	assert.Equal(t, answer, "{false 0} x")
 }
 
 // The first attempt to connect again is not reported if it is successful.
@@ -186,7 +185,7 @@ func TestShortLossIsNotReported(t *testing.T) {
 	first := <-f.guests
 	f.relays <- listening(f.guests)
 	assert.NilError(t, first.Close())
-	_, err := post(t, <-f.guests, wire.PeerAgent, "/", "x")
+	_, err := post(t, <-f.guests, wire.Peer{}, "/", "x")
 	assert.NilError(t, err)
 	assert.Equal(t, len(f.reports), 0)
 }
@@ -199,9 +198,9 @@ func TestSessionOfAnotherProcess(t *testing.T) {
 	}
 	f.relays <- listening(f.guests)
 	f.serve(t)
-	answer, err := post(t, <-f.guests, wire.PeerLoop, "/", "x")
+	answer, err := post(t, <-f.guests, wire.Peer{Outside: true}, "/", "x")
 	assert.NilError(t, err)
-	assert.Equal(t, answer, "loop x")
+	assert.Equal(t, answer, "{true 0} x")
 	assert.Equal(t, len(f.reports), 0)
 }
 
@@ -225,9 +224,9 @@ func TestFrozenSandbox(t *testing.T) {
 	f.relays <- answering(wire.SessionReady) // no more
 	f.relays <- listening(f.guests)
 	f.serve(t)
-	answer, err := post(t, <-f.guests, wire.PeerLoop, "/", "x")
+	answer, err := post(t, <-f.guests, wire.Peer{Outside: true}, "/", "x")
 	assert.NilError(t, err)
-	assert.Equal(t, answer, "loop x")
+	assert.Equal(t, answer, "{true 0} x")
 }
 
 func TestCloseEndsRequests(t *testing.T) {
@@ -237,7 +236,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	guest := <-f.guests
 	failed := make(chan error, 1)
 	go func() {
-		_, err := post(t, guest, wire.PeerLoop, "/held", "")
+		_, err := post(t, guest, wire.Peer{Outside: true}, "/held", "")
 		failed <- err
 	}()
 	held := <-f.requests
@@ -286,7 +285,7 @@ func TestSessionOutlivesItsContext(t *testing.T) {
 	assert.NilError(t, err)
 	defer s.Close()
 	cancel()
-	answer, err := post(t, <-f.guests, wire.PeerLoop, "/", "x")
+	answer, err := post(t, <-f.guests, wire.Peer{Outside: true}, "/", "x")
 	assert.NilError(t, err)
-	assert.Equal(t, answer, "loop x")
+	assert.Equal(t, answer, "{true 0} x")
 }

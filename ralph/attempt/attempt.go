@@ -90,6 +90,9 @@ func (w Worktree) SetAside(ctx context.Context, id attemptref.ID, before State) 
 	for _, path := range before.Files {
 		delete(changes, path)
 	}
+	if err := w.populate(ctx, changes); err != nil {
+		return Saved{}, err
+	}
 	maps.DeleteFunc(changes, func(path string, _ bool) bool { return strings.HasSuffix(path, "/") })
 	if err := w.dropFiltered(ctx, changes); err != nil {
 		return Saved{}, err
@@ -101,6 +104,28 @@ func (w Worktree) SetAside(ctx context.Context, id attemptref.ID, before State) 
 		}
 	}
 	return saved, w.quit(ctx, before.Operations)
+}
+
+// populate gives repositories in subdirectories an empty commit if they have none: "git add --all" fails otherwise, in all
+// later runs, too.
+func (w Worktree) populate(ctx context.Context, changes map[string]bool) error {
+	for path := range changes {
+		if !strings.HasSuffix(path, "/") {
+			continue
+		}
+		nested := Worktree(filepath.Join(string(w), path))
+		tree, head, err := nested.base(ctx)
+		if err == nil && head == "" {
+			var commit string
+			if commit, err = nested.git(ctx, nil, "", "commit-tree", "--no-gpg-sign", "-m", "Empty", tree); err == nil {
+				_, err = nested.git(ctx, nil, "", "update-ref", "HEAD", commit)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("adding a commit to the repository %s: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // dropFiltered removes the files from changes that a configured filter changes on commit.

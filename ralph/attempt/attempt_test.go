@@ -3,6 +3,7 @@ package attempt
 import (
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,8 @@ func TestSetAside(t *testing.T) {
 		{"unusual names", "", `echo 1 >'*'; echo 1 >' x'; echo 1 >"$(printf 'n\nl')"; echo 2 >a`, 4, `test "$(git ls-tree $R | wc -l)" = 6`},
 		{"ignored files stay", "echo out >.git/info/exclude", "echo 2 >out; echo 2 >a", 1, `test "$(cat out)" = 2`},
 		{"a repository stays", "", "git init -q sub; git -C sub -c user.name=a -c user.email=a commit -q --allow-empty -m s; echo 2 >a", 1, `test -d sub/.git; test "$(cat a)" = 1`},
+		{"a repository without commits", "", "mkdir new; git init -q new/sub; echo 2 >new/sub/x; echo 2 >a", 1, `git add -A --dry-run; test "$(git -C new/sub status --porcelain)" = "?? x"`},
+		{"the user's repository without commits", "git init -q sub", "echo 2 >a", 1, `! git -C sub rev-parse -q --verify HEAD`},
 		{
 			"the loop's own files stay", "", "echo x >.ralph; git add .ralph; git commit -qm x; rm .ralph; mkdir .ralph; echo b >.ralph/tasks.db; echo 2 >a", 1,
 			`test "$(cat .ralph/tasks.db a)" = "$(printf 'b\n1')"; rm -r .ralph; git checkout -q .ralph`,
@@ -105,7 +108,7 @@ func TestSetAside(t *testing.T) {
 			sh("R=" + saved.Ref + "\n" + tc.check)
 			left, err := w.State(t.Context())
 			assert.NilError(t, err)
-			assert.Equal(t, strings.Join(left.Files, " "), strings.Join(append(before.Files, repositories(left.Files)...), " "))
+			assert.Equal(t, strings.Join(left.Files, " "), strings.Join(slices.Compact(slices.Sorted(slices.Values(append(before.Files, repositories(left.Files)...)))), " "))
 			assert.DeepEqual(t, w.List(t.Context()), map[string][]string{"auth/02": {saved.Ref}})
 			assert.Equal(t, sh("ls .git | grep ralph- || :"), "")
 		})

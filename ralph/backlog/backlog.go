@@ -50,8 +50,8 @@ type Store struct {
 	scope Scope
 	wait  backoff
 	fence fence
-	// limited reports whether the size of the database is.
-	limited bool
+	// maxPages limits the size of the database, unless it is 0.
+	maxPages int
 }
 
 // Path returns the path of the database.
@@ -105,7 +105,7 @@ func open(ctx context.Context, path string, scope Scope, wait backoff, maxPages 
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxOpenConns(1) // several would wait for each other's locks
-	s := &Store{db: db, path: path, scope: scope, wait: wait, limited: maxPages > 0}
+	s := &Store{db: db, path: path, scope: scope, wait: wait, maxPages: maxPages}
 	err = s.prepareSchema(ctx)
 	if err == nil {
 		err = s.migrateScope(ctx)

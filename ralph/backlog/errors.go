@@ -98,7 +98,7 @@ func (s *Store) explain(ctx context.Context, err error) error {
 		return hint.Wrap(fmt.Errorf("writing task database %s: %w", s.path, err), "check the owner and mode of the file and its directory")
 	}
 	full := sysinfo.FullDisk(filepath.Dir(s.path)) != ""
-	if code == sqlite3.SQLITE_FULL && s.limited && !full {
+	if code == sqlite3.SQLITE_FULL && s.maxPages > 0 && !full {
 		return faultf(ErrTooLarge, "task database %s has reached its size limit", s.path)
 	}
 	if code == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR && full {

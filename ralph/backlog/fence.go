@@ -10,6 +10,41 @@ import (
 type fence struct {
 	attempts map[string]int // by slug
 	agent    *string        // nil: a user
+	limited  bool           // to a part of the database
+}
+
+// Limited returns a store that does not let the database grow above half of its maximum size. An agent that fills it up
+// leaves room for its loop, and for users.
+func (s *Store) Limited() *Store {
+	limited := *s
+	limited.fence.limited = s.maxPages > 0
+	return &limited
+}
+
+// limit is f with the limit of the store.
+func (s *Store) limit(ctx context.Context, f func(*sql.Tx) error) func(*sql.Tx) error {
+	if !s.fence.limited {
+		return f
+	}
+	return func(tx *sql.Tx) error {
+		before, err := usedPages(ctx, tx)
+		if err == nil {
+			err = f(tx)
+		}
+		if err != nil {
+			return err
+		}
+		used, err := usedPages(ctx, tx)
+		if err == nil && used > before && used > s.maxPages/2 {
+			err = faultf(ErrTooLarge, "task database %s has reached the size limit of agents", s.path)
+		}
+		return err
+	}
+}
+
+func usedPages(ctx context.Context, tx *sql.Tx) (used int, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT p.page_count - f.freelist_count FROM pragma_page_count p, pragma_freelist_count f").Scan(&used)
+	return used, err
 }
 
 // Fence returns a store whose Renew, Done, Finish, Fail, Ask and Block return [ErrLost] for a task that has been claimed again

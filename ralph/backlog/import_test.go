@@ -2,6 +2,7 @@ package backlog
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,30 @@ func TestFullHostDatabase(t *testing.T) {
 	assert.ErrorIs(t, err, ErrTooLarge)
 	assert.Error(t, err, "task database "+s.path+" has reached its size limit")
 	add(t, s, "b")
+}
+
+// An agent that fills the database up leaves its loop and the user room to clean up.
+func TestAgentsFillAPartOfADatabase(t *testing.T) {
+	ctx := t.Context()
+	s, err := open(ctx, hostPath(t), testScope(), defaultBackoff(), 200)
+	assert.NilError(t, err)
+	defer func() { assert.NilError(t, s.Close()) }()
+	agent := s.As("one").Limited()
+	add(t, s, "a", "b")
+	for i := 0; err == nil; i++ {
+		assert.Assert(t, i < 200)
+		err = agent.Create(ctx, NewTask{Slug: fmt.Sprint(i), Title: strings.Repeat("x", pageSize)})
+	}
+	assert.ErrorIs(t, err, ErrTooLarge)
+	assert.Error(t, err, "task database "+s.path+" has reached the size limit of agents")
+	_, err = agent.Claim(ctx, ClaimOptions{Slug: "a", Agent: "one", Lease: time.Hour})
+	assert.NilError(t, err)
+	assert.NilError(t, agent.Fail(ctx, "a", "no"))
+	claim(t, s, "b", "one")
+	assert.ErrorIs(t, agent.Fail(ctx, "b", strings.Repeat("x", 5*pageSize)), ErrTooLarge)
+	assert.NilError(t, agent.Finish(ctx, "b", ""))
+	assert.NilError(t, s.Delete(ctx, "1"))
+	add(t, s, "c")
 }
 
 func TestImport(t *testing.T) {

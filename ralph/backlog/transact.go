@@ -39,7 +39,7 @@ func (b backoff) retry(ctx context.Context, f func() error) error {
 // write runs f in an immediate transaction, which holds the write lock from the
 // start. f may run several times.
 func (s *Store) write(ctx context.Context, f func(*sql.Tx) error) error {
-	return s.transact(ctx, &sql.TxOptions{}, f)
+	return s.transact(ctx, &sql.TxOptions{}, s.limit(ctx, f))
 }
 
 // read runs f on a snapshot of the database, without blocking writers.

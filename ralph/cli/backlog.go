@@ -21,6 +21,9 @@ import (
 func (o Options) openBacklog(ctx context.Context, j *job, s *agentEnv) (err error) {
 	switch {
 	case j.host != nil:
+		if err = j.host.Begin(ctx); err != nil {
+			return fmt.Errorf("connecting to docker ralph on the host: %w", err)
+		}
 		s.backlog = j.host
 	case s.scope != backlog.Scope{}:
 		if s.store, err = backlog.Open(ctx, filepath.Join(s.top, ".ralph", "tasks.db"), s.scope); err != nil {

@@ -34,7 +34,7 @@ type Options struct {
 	Stdin          *os.File
 	Stdout, Stderr *os.File
 
-	token string // marks the requests of a loop to the host
+	token string // marks the requests of the command itself to the host
 }
 
 // Run runs the command line args, including the program's name, and returns the exit

@@ -26,6 +26,8 @@ import (
 const (
 	// taskWait is how long a task command waits for the host.
 	taskWait = 2 * time.Minute
+	// beginWait is how long a command that needs no host waits for it before it starts.
+	beginWait = 5 * time.Second
 	// unbounded is the wait of a loop without max_wait.
 	unbounded = 10 * 365 * 24 * time.Hour
 )
@@ -66,6 +68,18 @@ func (o Options) connect(wait time.Duration) (*host, error) {
 		},
 	})
 	return h, nil
+}
+
+// begin tells the host that this process is the command of its session. Without an answer, the host refuses task commands.
+func (o Options) begin(ctx context.Context) error {
+	if !inSandbox() || os.Getenv(wire.SessionEnv) == "" {
+		return nil
+	}
+	h, err := o.connect(beginWait)
+	if err != nil {
+		return err
+	}
+	return h.Begin(ctx)
 }
 
 // onWait replaces what is called when a wait for the host begins and ends.

@@ -67,6 +67,9 @@ func (o Options) withSession(ctx context.Context, do func(*agentEnv) (int, error
 		return exitFailure
 	}
 	defer s.remove()
+	if err := o.begin(ctx); err != nil {
+		_, _ = fmt.Fprintln(o.Stderr, "Warning: task commands will be refused:", err)
+	}
 	code, err := do(s)
 	if err != nil {
 		o.fail(err)

@@ -69,7 +69,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "claims two and finishes one", agent: `take; commit; finish; take || :`, args: "-n 1",
-		code: loop.Unfinished.ExitCode(), stderr: []string{"Error: worked on but not done: b/02", `Hint: see why with "ralph task show b/02"`},
+		code: loop.Unfinished.ExitCode(), stderr: []string{"Error: unfinished tasks: b/02", `Hint: see why with "ralph task show b/02"`},
 		status: "1 open, 0 active, 1 done", commits: 1, stdout: []string{"failed b/02"},
 	},
 	{
@@ -154,7 +154,7 @@ var scenarios = []scenario{
 		name: "fails at one task", agent: `take; [ "$id" != a/01 ] || exit 3; commit; finish`, code: loop.Unfinished.ExitCode(),
 		status: "0 open, 0 active, 1 done, 1 blocked", commits: 1,
 		stdout: []string{"Iteration 3: failed a/01", "Iteration 4: done b/02"},
-		stderr: []string{"Warning: task a/01 is blocked after repeated failures: session exited without completing task", "Error: worked on but not done: a/01"},
+		stderr: []string{"Warning: task a/01 is blocked after repeated failures: session exited without completing task", "Error: unfinished tasks: a/01"},
 	},
 	{
 		name: "breaks the build for good", agent: `take; commit; finish`, config: "[checks]\ncommands = [\"test $(tail -n 1 work) != a/01\"]\n",

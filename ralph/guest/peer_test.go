@@ -27,32 +27,42 @@ func connected(t *testing.T) *net.UnixConn {
 	return conn
 }
 
-func TestPeerFromOutsideIsTheLoop(t *testing.T) {
+func TestPeer(t *testing.T) {
 	conn, pid := connected(t), filepath.Base(must(os.Readlink("/proc/self")))
 	assert.Equal(t, peerPID(conn), os.Getpid())
+	here := uint32(os.Getpid())
+	outside, none := wire.Peer{Outside: true, Command: here}, wire.Peer{}
 	for name, tc := range map[string]struct {
 		stat   string
+		others map[string]string
 		inside bool
 		self   int
-		want   byte
+		want   wire.Peer
 	}{
-		"from outside":                {stat: pid + " (ralph) S 0 1", want: wire.PeerLoop},
-		"a name with parentheses":     {stat: pid + " (a) S 0 (b) R 0 1", want: wire.PeerLoop},
-		"a child":                     {stat: pid + " (ralph) S 12 1", want: wire.PeerAgent},
-		"an orphan":                   {stat: pid + " (ralph) S 1 1", want: wire.PeerAgent},
-		"a child with a forged name":  {stat: pid + " (x) S 0 1 1) S 12 1", want: wire.PeerAgent},
-		"one that has ended":          {want: wire.PeerAgent},
-		"a zombie":                    {stat: pid + " (ralph) Z 0 1", want: wire.PeerAgent},
-		"a microVM has no evidence":   {stat: pid + " (ralph) S 0 1", inside: true, want: wire.PeerAgent},
-		"the relay instead of a peer": {stat: pid + " (ralph) S 0 1", self: os.Getpid(), want: wire.PeerAgent},
+		"from outside":                {stat: pid + " (ralph) S 0 1", want: outside},
+		"a name with parentheses":     {stat: pid + " (a) S 0 (b) R 0 1", want: outside},
+		"a child":                     {stat: pid + " (ralph) S 12 1", others: map[string]string{"12": "12 (ralph) S 0 1"}, want: wire.Peer{Command: 12}},
+		"a grandchild":                {stat: pid + " (ralph) S 13 1", others: map[string]string{"13": "13 (sh) S 12 1", "12": "12 (ralph) S 0 1"}, want: wire.Peer{Command: 12}},
+		"a child of a zombie":         {stat: pid + " (ralph) S 12 1", others: map[string]string{"12": "12 (ralph) Z 0 1"}, want: none},
+		"a child of one that ended":   {stat: pid + " (ralph) S 12 1", want: none},
+		"an orphan":                   {stat: pid + " (ralph) S 1 1", others: map[string]string{"1": "1 (init) S 0 1"}, want: none},
+		"a child with a forged name":  {stat: pid + " (x) S 0 1 1) S 12 1", want: none},
+		"one that has ended":          {want: none},
+		"a zombie":                    {stat: pid + " (ralph) Z 0 1", want: none},
+		"a microVM has no evidence":   {stat: pid + " (ralph) S 0 1", inside: true, want: none},
+		"the relay instead of a peer": {stat: pid + " (ralph) S 0 1", self: os.Getpid(), want: none},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stat := ""
+			const rest = " 1 0 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 100 1000 100 1\n"
+			processes := []fs.PathOp{fs.WithDir(pid)}
 			if tc.stat != "" {
-				stat = tc.stat + " 1 0 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 100 1000 100 1\n"
+				processes[0] = fs.WithDir(pid, fs.WithFile("stat", tc.stat+rest))
 			}
-			proc := fs.NewDir(t, "proc", fs.WithDir(pid, fs.WithFile("stat", stat)))
-			assert.Equal(t, string(peers{proc.Path(), !tc.inside, tc.self}.of(conn)), string(tc.want))
+			for other, stat := range tc.others {
+				processes = append(processes, fs.WithDir(other, fs.WithFile("stat", stat+rest)))
+			}
+			proc := fs.NewDir(t, "proc", processes...)
+			assert.Equal(t, peers{proc.Path(), !tc.inside, tc.self}.of(conn), tc.want)
 		})
 	}
 }

@@ -16,10 +16,12 @@ import (
 	"github.com/hashicorp/yamux"
 )
 
-// Connections at once. Those of an agent leave the loop some.
+// Connections at once: of processes from outside, of the others of one command, and of all others. Those of an agent leave
+// the loop some, and those of another command the agent.
 const (
 	maxLoopConnections  = 16
 	maxAgentConnections = 48
+	maxOtherConnections = 4 * maxAgentConnections
 )
 
 // sessionThreads are enough for the blocking calls of a session: see [ReserveThreads].
@@ -45,14 +47,48 @@ type stdio struct {
 type relay struct {
 	socket string
 	peers  peers
-	free   map[byte]chan struct{} // connections, by the kind of peer
+
+	mu     sync.Mutex
+	agents map[uint32]int // connections of agents, by their command
+	others int            // all of them
+	loops  int            // of processes from outside
 }
 
 func newRelay(socket string, p peers) *relay {
-	return &relay{socket, p, map[byte]chan struct{}{
-		wire.PeerLoop:  make(chan struct{}, maxLoopConnections),
-		wire.PeerAgent: make(chan struct{}, maxAgentConnections),
-	}}
+	return &relay{socket: socket, peers: p, agents: map[uint32]int{}}
+}
+
+// take counts a connection, unless there are too many.
+func (r *relay) take(peer wire.Peer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if peer.Outside {
+		free := r.loops < maxLoopConnections
+		if free {
+			r.loops++
+		}
+		return free
+	}
+	free := r.agents[peer.Command] < maxAgentConnections && r.others < maxOtherConnections
+	if free {
+		r.agents[peer.Command]++
+		r.others++
+	}
+	return free
+}
+
+// release undoes take.
+func (r *relay) release(peer wire.Peer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if peer.Outside {
+		r.loops--
+		return
+	}
+	r.others--
+	if r.agents[peer.Command]--; r.agents[peer.Command] == 0 {
+		delete(r.agents, peer.Command)
+	}
 }
 
 // run relays until the host is gone: its end of the connection is closed, or does not answer.
@@ -100,15 +136,14 @@ func (r *relay) accept(l *net.UnixListener, session *yamux.Session) {
 			continue
 		}
 		peer := r.peers.of(conn)
-		select {
-		case r.free[peer] <- struct{}{}:
-			go func() {
-				defer func() { <-r.free[peer] }()
-				relayConn(session, conn, peer)
-			}()
-		default:
+		if !r.take(peer) {
 			_ = conn.Close()
+			continue
 		}
+		go func() {
+			defer r.release(peer)
+			relayConn(session, conn, peer)
+		}()
 	}
 }
 
@@ -116,7 +151,7 @@ func (r *relay) accept(l *net.UnixListener, session *yamux.Session) {
 const lingering = 10 * time.Second
 
 // relayConn carries bytes both ways until both sides have ended.
-func relayConn(session *yamux.Session, conn *net.UnixConn, peer byte) {
+func relayConn(session *yamux.Session, conn *net.UnixConn, peer wire.Peer) {
 	defer func() { _ = conn.Close() }()
 	opened, err := session.OpenStream()
 	if err != nil {
@@ -124,7 +159,7 @@ func relayConn(session *yamux.Session, conn *net.UnixConn, peer byte) {
 	}
 	stream := halfStream{opened}
 	defer func() { _ = stream.Close() }()
-	if _, err := stream.Write([]byte{peer}); err != nil {
+	if _, err := stream.Write(peer.AppendTo(nil)); err != nil {
 		return
 	}
 	var back sync.WaitGroup

@@ -70,7 +70,7 @@ func TestRelayCarriesConnections(t *testing.T) {
 		}()
 		got, err := io.ReadAll(stream) // to the end of one half
 		assert.NilError(t, err)
-		assert.Assert(t, string(got) == string(wire.PeerAgent)+big, "%d bytes", len(got))
+		assert.Assert(t, string(got) == "A\x00\x00\x00\x00"+big, "%d bytes", len(got))
 		go func() {
 			_, _ = io.WriteString(stream, big)
 			_ = stream.Close()
@@ -96,7 +96,7 @@ func TestRelayNamesTheLoop(t *testing.T) {
 	assert.NilError(t, err)
 	line, err := bufio.NewReader(stream).ReadString('\n')
 	assert.NilError(t, err)
-	assert.Equal(t, line, "LAAA\n")
+	assert.Equal(t, line, string(wire.Peer{Outside: true, Command: uint32(os.Getpid())}.AppendTo(nil))+"AAA\n")
 	r.end(t)
 }
 
@@ -110,6 +110,31 @@ func TestRelayClosesConnectionsOverTheLimit(t *testing.T) {
 	_, err := r.dial(t).Read(make([]byte, 1))
 	assert.ErrorIs(t, err, io.EOF)
 	r.end(t)
+}
+
+// The agent of another command uses up its own connections.
+func TestConnectionsOfEachCommand(t *testing.T) {
+	r := newRelay("", peers{})
+	use := func(peer wire.Peer, n int) {
+		for range n {
+			assert.Assert(t, r.take(peer))
+		}
+	}
+	ours, theirs, outside := wire.Peer{Command: 1}, wire.Peer{Command: 2}, wire.Peer{Command: 1, Outside: true}
+	use(theirs, maxAgentConnections)
+	assert.Assert(t, !r.take(theirs))
+	use(ours, maxAgentConnections)
+	assert.Assert(t, !r.take(ours))
+	use(outside, maxLoopConnections)
+	assert.Assert(t, !r.take(outside))
+	r.release(ours)
+	r.release(outside)
+	use(ours, 1)
+	use(outside, 1)
+	for peer := uint32(3); r.take(wire.Peer{Command: peer}); peer++ {
+		assert.Assert(t, peer < 1000)
+	}
+	assert.Equal(t, r.others, maxOtherConnections)
 }
 
 // The socket of a long path is as usable as another. Two relays do not share one, and nobody has that of a dead one.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
+	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/wire"
 )
 
@@ -26,6 +27,9 @@ const signHash = "sha512"
 func Sign(args []string, getenv func(string) string, stderr io.Writer) int {
 	if err := signWith(args, getenv); err != nil {
 		_, _ = fmt.Fprintf(stderr, "%s: %v\n", wire.SignProgram, err)
+		for _, text := range hint.Of(err) {
+			_, _ = fmt.Fprintln(stderr, "Hint:", text)
+		}
 		return 1
 	}
 	return 0
@@ -50,7 +54,7 @@ func signWith(args []string, getenv func(string) string) error {
 	}
 	socket := getenv(wire.SignSocketEnv)
 	if socket == "" {
-		return errors.New("signing is not enabled: " + wire.SignSocketEnv + " is not set (start the loop with --sign)")
+		return hint.Wrap(errors.New("signing is not enabled: "+wire.SignSocketEnv+" is not set"), "start the loop with --sign")
 	}
 	signature, err := requestSignature(socket, public, signedData(content))
 	if err != nil {
@@ -81,7 +85,7 @@ func parseSignCall(args []string) (c signCall, err error) {
 	}
 	switch {
 	case values["-Y"] != "sign":
-		return c, fmt.Errorf("operation %q is not supported: verify signatures outside the sandbox", values["-Y"])
+		return c, hint.Wrap(fmt.Errorf("operation %q is not supported", values["-Y"]), "verify signatures outside of the sandbox")
 	case values["-n"] != wire.SignNamespace:
 		return c, fmt.Errorf("namespace %q is not supported, only git", values["-n"])
 	case values["-f"] == "" || len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-"):
@@ -99,7 +103,7 @@ func requestSignature(socket string, public ssh.PublicKey, data []byte) (*ssh.Si
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the signing docker ralph command, which has ended or detached: %w", err)
+		return nil, hint.Wrap(fmt.Errorf("connecting to the ssh-agent on the host: %w", err), "the docker ralph command that signs has ended or detached: run it again")
 	}
 	defer func() { _ = conn.Close() }()
 	if err := conn.SetDeadline(time.Now().Add(signTimeout)); err != nil {
@@ -111,7 +115,7 @@ func requestSignature(socket string, public ssh.PublicKey, data []byte) (*ssh.Si
 	}
 	signature, err := agent.NewClient(conn).SignWithFlags(public, data, flags)
 	if err != nil { // the protocol does not distinguish the reasons
-		return nil, fmt.Errorf("your ssh-agent did not sign: it is locked, lost the key, or you declined (check \"ssh-add -l\" outside the sandbox): %w", err)
+		return nil, hint.Wrap(fmt.Errorf("ssh-agent did not sign: %w", err), "check with %q outside of the sandbox that it has the key and is not locked", "ssh-add -l")
 	}
 	return signature, nil
 }

@@ -131,9 +131,9 @@ func TestSignReportsFailures(t *testing.T) {
 	assert.NilError(t, err)
 	s := newSigning(t, private)
 	for _, tc := range []struct{ name, socket, want string }{
-		{"no socket", "", "signing is not enabled"},
-		{"no listener", filepath.Join(s.dir, "none"), "connecting to the signing docker ralph command"},
-		{"a locked agent", s.socket, "your ssh-agent did not sign"},
+		{"no socket", "", "signing is not enabled: RALPH_SIGN_SOCKET is not set\nHint: start the loop with --sign\n"},
+		{"no listener", filepath.Join(s.dir, "none"), "\nHint: the docker ralph command that signs has ended or detached"},
+		{"a locked agent", s.socket, "\nHint: check with \"ssh-add -l\" outside of the sandbox"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_ = s.ring.Lock([]byte("secret"))

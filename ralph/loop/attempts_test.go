@@ -86,7 +86,7 @@ func TestBranchIsNotResetFromUnderOthers(t *testing.T) {
 				g.OtherSession = func() string { return "ralph shell" }
 			}
 			report, err := Run(t.Context(), g.Options)
-			assert.ErrorContains(t, err, "worked on but not done: a")
+			assert.ErrorContains(t, err, "unfinished tasks: a")
 			assert.Equal(t, g.git("ls-files"), "1.txt\n2.txt")
 			assert.Equal(t, strings.Count(g.errs.String(), warning), warnings, g.errs.String())
 			assert.Equal(t, report.Iterations[1].Commit, g.git("rev-parse", "HEAD"))

@@ -74,7 +74,7 @@ func (l *loop) checkAccepted(ctx context.Context, command string) checked {
 	}
 	defer remove()
 	out := &checkOutput{}
-	how, stop, err := l.runCheck(ctx, dir, command, out)
+	how, _, stop, err := l.runCheck(ctx, dir, command, out)
 	l.interrupted = l.interrupted || stop != noStop // the loop ends before its next run
 	if err != nil {
 		return checked{}

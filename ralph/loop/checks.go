@@ -87,11 +87,11 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 		l.setState(runlog.StateChecking, time.Time{}, command)
 		l.printf("Check: %s\n", termsafe.Strip(command))
 		out := &checkOutput{log: log}
-		how, stop, err := l.runCheck(ctx, l.Dir, command, out)
+		how, code, stop, err := l.runCheck(ctx, l.Dir, command, out)
 		if err != nil {
 			return "", "", Failed, fmt.Errorf("running the check %q: %w", command, err)
 		}
-		it.checks = append(it.checks, runlog.Check{Command: termsafe.Line(command), Seconds: time.Since(began).Seconds(), Failure: how})
+		it.checks = append(it.checks, runlog.Check{Command: termsafe.Line(command), Seconds: time.Since(began).Seconds(), ExitCode: code, Failure: how})
 		took := rough(time.Since(began))
 		if how == "" {
 			l.printf("Check passed after %s.\n", took)
@@ -119,16 +119,16 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 	return "", "", noStop, nil
 }
 
-// runCheck runs a check in the agent's environment and returns how it failed. It has no
+// runCheck runs a check in the agent's environment and returns how it failed, and its exit code. It has no
 // input, and CI=true, so that it ends by itself. It is not bound by MaxDuration: finished work must be checked.
-func (l *loop) runCheck(ctx context.Context, dir, command string, out io.Writer) (how string, stop Stop, err error) {
+func (l *loop) runCheck(ctx context.Context, dir, command string, out io.Writer) (how string, code int, stop Stop, err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
 	cmd.Dir, cmd.Env = dir, append(slices.Clip(l.Env), "CI=true")
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = l.timing.drain
 	child, err := agent.StartChild(cmd)
 	if err != nil {
-		return "", Failed, err
+		return "", 0, Failed, err
 	}
 	timeout := timer(l.checkTimeout())
 	defer timeout.Stop()
@@ -146,7 +146,7 @@ func (l *loop) runCheck(ctx context.Context, dir, command string, out io.Writer)
 	if how != "" {
 		child.Kill()
 	}
-	code, err := child.Wait()
+	code, err = child.Wait()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil // a background process keeps the output open
 	}
@@ -156,7 +156,7 @@ func (l *loop) runCheck(ctx context.Context, dir, command string, out io.Writer)
 	if how != "" {
 		err = nil // the output of a killed check may be incomplete
 	}
-	return how, stop, err
+	return how, code, stop, err
 }
 
 // checkOutput collects the end of a check's output and logs all of it.

@@ -117,7 +117,11 @@ func (l *loop) classOfExit(ctx context.Context, it *iteration) (class, stream.Me
 		return classForGood, said
 	case stream.Unpaid:
 		return classForGood, said
-	case stream.KeyRefused, stream.UnknownModel, stream.UnknownEndpoint, stream.PromptTooLong:
+	case stream.KeyRefused, stream.UnknownModel, stream.UnknownEndpoint:
+		if !responded || it.result != nil || stream.APIErrorIn(said.Text) != "" {
+			return classForGood, said // the agent reports it, not a program that it ran
+		}
+	case stream.PromptTooLong: // or only the rest of it, after a response
 		if !responded {
 			return classForGood, said
 		}

@@ -86,7 +86,7 @@ func TestTaskThatIsRefusedAgainAndAgainIsBlocked(t *testing.T) {
 	g := newGatedLoop(t, []string{"a", "b"}, again, again, again, commit("b")+finished("b"))
 	g.backlog.answer = refuse(3)
 	report, err := Run(t.Context(), g.Options)
-	assert.ErrorContains(t, err, "worked on but not done: a")
+	assert.ErrorContains(t, err, "unfinished tasks: a")
 	assert.Equal(t, report.Stop, Unfinished)
 	assert.DeepEqual(t, outcomes(report), []string{"refused a", "refused a", "refused a", "done b"})
 	assert.Equal(t, g.backlog.tasks["a"].Status, statusBlocked)
@@ -240,6 +240,9 @@ func TestRunWithoutATask(t *testing.T) {
 			assert.Equal(t, len(g.backlog.ended) > 0, tc.taken)
 			it := report.Iterations[0]
 			assert.DeepEqual(t, []string{it.Outcome, it.Attempt}, []string{tc.outcome, tc.attempt})
+			if len(it.Checks) > 0 {
+				assert.Equal(t, it.Checks[0].ExitCode != 0, tc.outcome == outcomeUnchecked)
+			}
 			head := g.git("rev-parse", "HEAD")
 			assert.Equal(t, head != g.start, tc.taken && tc.attempt == "")
 			assert.Equal(t, it.Commit != "", head != g.start)

@@ -102,7 +102,7 @@ func (l *loop) reopenLeftOut(ctx context.Context, it *iteration) error {
 
 // renameCommit records the new ID of a finished task's commit.
 func (l *loop) renameCommit(ctx context.Context, it *iteration, slug string, task session.Task) {
-	named := commitOf(task.Result)
+	named := task.Commit
 	if named == "" {
 		return
 	}

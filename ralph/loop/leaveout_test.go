@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func TestTaskWhoseCommitsLackFilesIsNotDone(t *testing.T) {
 			g := newLeaveOutLoop(t, []string{"a", "b"}, tc.first+"echo 1 > 1.txt; "+commitAll+"touch $BACKLOG/a", "echo 2 > 2.txt; "+commitAll+"touch $BACKLOG/b")
 			g.Checks = []string{"true"}
 			report, err := Run(t.Context(), g.Options)
-			assert.ErrorContains(t, err, "worked on but not done: a")
+			assert.ErrorContains(t, err, "unfinished tasks: a")
 			assert.Equal(t, report.Stop, Unfinished)
 			assert.DeepEqual(t, g.backlog.notes[0], "reopen a: "+tc.reason)
 			first, second := report.Iterations[0], report.Iterations[1]
@@ -118,7 +119,9 @@ func (b *reasonBacklog) Tasks(ctx context.Context) (map[string]session.Task, err
 		}
 		if slug == "b" && task.Status != statusOpen {
 			result, _ := exec.CommandContext(ctx, "cat", b.dir+"/result").Output()
-			task.Result = string(result)
+			var named struct{ Commit string }
+			_ = json.Unmarshal(result, &named) // none yet
+			task.Commit = named.Commit
 		}
 		tasks[slug] = task
 	}
@@ -160,7 +163,7 @@ func TestPlanLeavesLinksOut(t *testing.T) {
 func TestRewrittenBranchStays(t *testing.T) {
 	g := newLeaveOutLoop(t, []string{"a"}, nestedRepository+"git add -A; git commit -q --amend -m amended; touch $BACKLOG/a")
 	_, err := Run(t.Context(), g.Options)
-	assert.ErrorContains(t, err, "worked on but not done: a")
+	assert.ErrorContains(t, err, "unfinished tasks: a")
 	assert.DeepEqual(t, g.backlog.notes, []string{"reopen a: " + nestedReason})
 	assert.Check(t, cmp.Contains(g.errs.String(), "Warning: the commits of this run cannot leave the sandbox: "+nestedReason))
 	assert.Equal(t, g.git("ls-tree", "-r", "--name-only", "HEAD"), "app")

@@ -307,7 +307,7 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 	case l.failed && (stop == LimitReached || len(left) > 0):
 		return runFailed(l.lastEnd), fmt.Errorf("the agent %s failed: %s", l.Agent.Name(), l.lastFailure)
 	case len(left) > 0:
-		err := fmt.Errorf("worked on but not done: %s", cut(termsafe.Strip(strings.Join(left, ", "))))
+		err := fmt.Errorf("unfinished tasks: %s", cut(termsafe.Strip(strings.Join(left, ", "))))
 		return Unfinished, hint.Wrap(err, "see why with %q", l.taskCommand("show "+termsafe.Strip(left[0])))
 	case l.broken.inRow > 0:
 		return BrokenCheck, l.brokenCheck()

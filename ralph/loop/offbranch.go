@@ -29,7 +29,7 @@ func (l *loop) findOffBranch(ctx context.Context, it *iteration, find func(conte
 	}
 	var named []string
 	for _, slug := range it.finished {
-		if commit := commitOf(l.last.tasks[slug].Result); commit != "" {
+		if commit := l.last.tasks[slug].Commit; commit != "" {
 			named = append(named, commit)
 		}
 	}

@@ -74,11 +74,12 @@ func (it *iteration) committed() bool {
 }
 
 // countStall counts runs in a row without progress, except those that found all tasks
-// claimed by others.
+// claimed by others. Failed runs count towards max_failures only.
 func (l *loop) countStall(it *iteration) {
 	switch {
 	case it.committed(), it.before.progressed(it.after):
 		l.stalled = 0
+	case it.consequence().fails && l.Bounds.MaxFailures > 0:
 	case len(it.asked) > 0: // neither progress nor its lack
 	case !it.after.held():
 		l.stalled++

@@ -97,7 +97,8 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	}
 	w := &watch{loop: l, child: child, limits: limits, chunks: make(chan chunk)}
 	read := make(chan error, 1)
-	go func() { read <- streams.read(l.Agent.Decoder(), l.showAgent, l.Stderr, w.chunks) }()
+	decoder := l.Agent.Decoder()
+	go func() { read <- streams.read(decoder, l.showAgent, l.Stderr, w.chunks) }()
 	l.running.Store(true)
 	w.wait(ctx)
 	l.running.Store(false)
@@ -117,7 +118,7 @@ func (l *loop) run(ctx context.Context, n int) (outcome, error) {
 	}
 	l.meter(context.WithoutCancel(ctx), &o)
 	l.estimateReported(&o)
-	o.tail = streams.tail(o.result == nil)
+	o.tail = streams.tail(o.result == nil, event.IsPlainText(decoder))
 	return o, err
 }
 
@@ -189,11 +190,16 @@ func (s *streams) close() {
 	}
 }
 
-// tail returns the end of stderr, and of stdout if there is no result.
-func (s *streams) tail(output bool) string {
+// tail returns the end of stderr, and of stdout if there is no result. Without plain, stdout has
+// events, too.
+func (s *streams) tail(output, plain bool) string {
 	text := termsafe.Tail(string(s.stderr.tail), maxTail)
 	if output {
-		text = termsafe.Tail(string(s.stdout.tail), maxTail) + "\n" + text
+		out := termsafe.Tail(string(s.stdout.tail), maxTail)
+		if !plain {
+			out = withoutEvents(out)
+		}
+		text = out + "\n" + text
 	}
 	return strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(text, "")))
 }

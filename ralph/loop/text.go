@@ -20,16 +20,40 @@ func cut(s string) string { return termsafe.Shorten(s, maxReason) }
 // brief quotes the first line of agent output.
 func brief(s string) string { return cut(termsafe.FirstLine(s)) }
 
-// lastLine returns the last line of s that is not JSON.
+// lastLine returns the last line of s that is not empty.
 func lastLine(s string) string { return strings.Join(lastLines(s, 1), "") }
 
-// lastLines returns up to n such lines.
+// lastLines returns up to n such lines. A JSON object in several lines is one.
 func lastLines(s string, n int) (last []string) {
-	for _, line := range slices.Backward(strings.Split(s, "\n")) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '{' && len(last) < n {
+	lines := strings.Split(s, "\n")
+	for end := len(lines); end > 0 && len(last) < n; {
+		start := end - 1
+		line := strings.TrimSpace(lines[start])
+		if first := lastObject(lines[:end]); line == "}" && first >= 0 {
+			start = first
+			line = strings.Join(strings.Fields(strings.Join(lines[start:end], " ")), " ")
+		}
+		if line != "" {
 			last = append(last, line)
 		}
+		end = start
 	}
 	slices.Reverse(last)
 	return last
+}
+
+// lastObject returns the line with which the last JSON object begins, or -1.
+func lastObject(lines []string) int {
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "{") {
+			return i
+		}
+	}
+	return -1
+}
+
+// withoutEvents removes the lines that are JSON objects.
+func withoutEvents(s string) string {
+	lines := strings.Split(s, "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "{") }), "\n")
 }

@@ -2,12 +2,10 @@ package loop
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/attempt"
-	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
 // changes are the uncommitted changes before a run.
@@ -59,7 +57,7 @@ func (l *loop) warnUncommitted(ctx context.Context, it *iteration, before change
 		return
 	}
 	for _, slug := range it.finished {
-		commit := commitOf(it.after.tasks[slug].Result)
+		commit := it.after.tasks[slug].Commit
 		if commit != "" && l.Committed != nil && !l.Committed(ctx, commit) {
 			l.warnf("task %s is done, but its commit %s is not on the branch", slug, cut(commit))
 		}
@@ -74,15 +72,4 @@ func (l *loop) warnUncommitted(ctx context.Context, it *iteration, before change
 	if left > 0 {
 		l.warnf("%s done, but %s not committed", strings.Join(it.finished, ", "), count(left, "change"))
 	}
-}
-
-// commitOf returns the commit in a task's result, or "".
-func commitOf(result string) string {
-	var named struct {
-		Commit string `json:"commit"`
-	}
-	if json.Unmarshal([]byte(result), &named) != nil {
-		return ""
-	}
-	return termsafe.Strip(named.Commit)
 }

@@ -50,7 +50,7 @@ func TestBuiltinPricesArePlausible(t *testing.T) {
 	t.Parallel()
 	table, err := Builtin()
 	assert.NilError(t, err)
-	docs, err := os.ReadFile("../../docs/loops.md")
+	docs, err := os.ReadFile("../../docs/reference/ralph_cost.md")
 	assert.NilError(t, err)
 	assert.Assert(t, cmp.Contains(string(docs), "models as of "+table.Date.Format(time.DateOnly)))
 	assert.Assert(t, len(table.models) > 40)

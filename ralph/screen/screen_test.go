@@ -119,6 +119,7 @@ func TestStatusLineShowsWhatTheLoopWaitsFor(t *testing.T) {
 		{func(n *runlog.Now) { n.State, n.Text = runlog.StateChecking, "make test" }, "check: make test"},
 		{func(n *runlog.Now) { n.State, n.Until = runlog.StateRateLimited, at.Add(12*time.Minute) }, "rate limit, 12m0s left"},
 		{func(n *runlog.Now) { n.State, n.Until = runlog.StateWaiting, at.Add(time.Minute) }, "waiting for other loops, 1m0s left"},
+		{func(n *runlog.Now) { n.State, n.Text = runlog.StateWaiting, "the host is away" }, "· the host is away"},
 		{func(n *runlog.Now) { n.State, n.Text = runlog.StateRetrying, "retry 2 of 10" }, "retry 2 of 10"},
 	} {
 		width := 200

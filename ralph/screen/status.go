@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -117,7 +118,7 @@ func (s *Screen) activity(at time.Time) string {
 	case runlog.StateRetrying:
 		return text + left
 	case runlog.StateWaiting:
-		return "waiting for other loops" + left
+		return cmp.Or(text, "waiting for other loops") + left
 	}
 	s.state.Lock()
 	running := s.state.tools.running()

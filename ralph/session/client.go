@@ -61,6 +61,12 @@ func NewClient(o ClientOptions) *Client {
 // Interrupt ends current and later waits for the host with [ErrInterrupted].
 func (c *Client) Interrupt() { c.interrupt() }
 
+// Begin tells the host which process is the command of the session, before it starts others.
+func (c *Client) Begin(ctx context.Context) error {
+	var none struct{}
+	return c.send(ctx, beginPath, rand.Text(), none, &none)
+}
+
 // Task runs a task command on the host.
 func (c *Client) Task(ctx context.Context, r TaskRequest) (response TaskResponse, err error) {
 	if r.ID == "" {

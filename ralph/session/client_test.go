@@ -25,7 +25,7 @@ func waits() (report func(bool), got chan bool) {
 var errAway = errors.New("connection refused")
 
 func TestClientWaitsForTheHost(t *testing.T) {
-	dial := listen(t, NewDoor(DoorOptions{Store: newStore(t), Token: "secret"}), true)
+	dial := listen(t, NewDoor(DoorOptions{Store: newStore(t), Command: "build", Token: "secret"}), true)
 	failures := 3
 	report, waiting := waits()
 	c := NewClient(ClientOptions{Token: "secret", Wait: time.Minute, Waiting: report, Dial: func(ctx context.Context) (net.Conn, error) {

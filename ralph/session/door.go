@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"context"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,10 +22,14 @@ type DoorOptions struct {
 	Store *backlog.Store
 	// Session is the ID of the session, and Command the one that runs in it: plan, build, run or shell.
 	Session, Command string
-	// Token marks the loop's requests; empty for a command that is no loop.
+	// Token marks the requests of the command itself.
 	Token string
-	// Peers means that a connection of the loop is marked as well: see [WithPeer].
+	// Peers means that connections say whose they are: see [WithPeer].
 	Peers bool
+	// PID is that of the command in the sandbox, if it has said so to another door; 0 if not. Began is called once it says
+	// so to this one; it may be nil.
+	PID   uint32
+	Began func(pid uint32)
 	// Alive reports whether the command of another session still runs.
 	Alive func(ctx context.Context, session string) bool
 	// Former is as in [task.IO].
@@ -54,6 +57,7 @@ type Door struct {
 	log          sync.Mutex    // for opening and writing the log
 	opened       bool          // the log
 	loop         atomic.Value  // string: the ID of the loop, once its log was opened
+	pid          atomic.Uint32 // of the command in the sandbox; 0 if unknown
 }
 
 // maxTasks is how many task commands are in memory at once; others wait. An agent could exhaust it.
@@ -66,6 +70,7 @@ func NewDoor(o DoorOptions) *Door {
 		Image: o.Image, Receipts: o.Receipts,
 	}
 	d := &Door{options: o, local: local, slots: make(chan struct{}, maxTasks), running: make(chan struct{}, 1)}
+	d.pid.Store(o.PID)
 	local.Loop = func() string {
 		id, _ := d.loop.Load().(string)
 		return id
@@ -73,26 +78,13 @@ func NewDoor(o DoorOptions) *Door {
 	return d
 }
 
-type peerKey struct{}
-
-// WithPeer marks the context of a connection as the loop's. The server's ConnContext calls it.
-func WithPeer(ctx context.Context, loop bool) context.Context {
-	return context.WithValue(ctx, peerKey{}, loop)
-}
-
-// isLoop reports whether a request is from the loop. Its connection does not suffice: other programs that are started
-// from outside of the sandbox have such ones, and an agent can have replaced them.
-func (d *Door) isLoop(r *http.Request) bool {
-	if loop, _ := r.Context().Value(peerKey{}).(bool); d.options.Peers && !loop {
-		return false
-	}
-	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	return found && d.options.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(d.options.Token)) == 1
-}
-
 // ServeHTTP answers a request.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == taskPath {
+		if err := d.checkDescent(r); err != nil {
+			answerWith(w)(refuse(http.StatusForbidden, err))
+			return
+		}
 		select {
 		case d.slots <- struct{}{}:
 			defer func() { <-d.slots }()
@@ -101,10 +93,15 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, MaxRequest)
-	status, body := d.serve(r)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client repeats a request without an answer
+	answerWith(w)(d.serve(r))
+}
+
+func answerWith(w http.ResponseWriter) func(status int, body []byte) {
+	return func(status int, body []byte) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write(body) // the client repeats a request without an answer
+	}
 }
 
 func (d *Door) serve(r *http.Request) (status int, body []byte) {
@@ -112,6 +109,8 @@ func (d *Door) serve(r *http.Request) (status int, body []byte) {
 	switch {
 	case r.Method != http.MethodPost:
 		return refuse(http.StatusMethodNotAllowed, errors.New("requests are POST"))
+	case r.URL.Path == beginPath:
+		return d.begin(r)
 	case isLoop:
 		return d.serveLoop(r, name)
 	case r.URL.Path == taskPath:
@@ -120,8 +119,11 @@ func (d *Door) serve(r *http.Request) (status int, body []byte) {
 	return refuse(http.StatusNotFound, errors.New("unknown request"))
 }
 
+// isLoop reports whether the command of the session is a loop.
+func (d *Door) isLoop() bool { return d.options.Command == "plan" || d.options.Command == "build" }
+
 func (d *Door) serveLoop(r *http.Request, name string) (status int, body []byte) {
-	if !d.isLoop(r) {
+	if !d.isLoop() || !d.isCommand(r) {
 		return refuse(http.StatusForbidden, errors.New("only the loop of the session may do this"))
 	}
 	operation, err := d.operation(name, r.Body)
@@ -253,7 +255,7 @@ type output struct {
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	if len(p) > o.left {
-		return 0, errors.New("it is too long")
+		return 0, errors.New("too long")
 	}
 	o.left -= len(p)
 	o.text = append(o.text, p...)
@@ -269,7 +271,7 @@ func refuse(status int, err error) (int, []byte) {
 func encode(result any) (status int, body []byte) {
 	body, err := json.Marshal(result)
 	if err == nil && len(body) > maxAnswer {
-		err = errors.New("it is too long")
+		err = errors.New("too long")
 	}
 	if err != nil {
 		return refuse(http.StatusUnprocessableEntity, fmt.Errorf("encoding the answer: %w", err))

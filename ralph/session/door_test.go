@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,7 +55,7 @@ func TestLoopUsesItsBacklog(t *testing.T) {
 	assert.NilError(t, c.RenameCommit(ctx, "b", "1", "2"))
 	tasks, err := c.Tasks(ctx)
 	assert.NilError(t, err)
-	assert.Equal(t, tasks["b"].Result, `{"commit":"2"}`)
+	assert.Equal(t, tasks["b"].Commit, "2")
 	assert.NilError(t, c.Reopen(ctx, "b", "make test failed"))
 	assert.NilError(t, c.Park(ctx, "b", "Is the check right?", "yes", "no"))
 	defaults, err := c.ApplyDefaults(ctx)
@@ -81,6 +82,7 @@ func TestLoopUsesItsBacklog(t *testing.T) {
 func TestOnlyTheLoopOperatesOnTheBacklog(t *testing.T) {
 	for _, tc := range []struct {
 		name, token, sent    string
+		command              string
 		peers, loop, allowed bool
 	}{
 		{name: "agent"},
@@ -88,6 +90,7 @@ func TestOnlyTheLoopOperatesOnTheBacklog(t *testing.T) {
 		{name: "connection of a command that is no loop", peers: true, loop: true},
 		{name: "connection of a relay that was replaced", token: "secret", loop: true},
 		{name: "token of another connection", token: "secret", sent: "secret", peers: true},
+		{name: "command that is no loop", command: "shell", token: "secret", sent: "secret", peers: true, loop: true},
 		{name: "connection and token", token: "secret", sent: "secret", peers: true, loop: true, allowed: true},
 		{name: "token", token: "secret", sent: "secret", allowed: true},
 		{name: "wrong token", token: "secret", sent: "guess"},
@@ -95,7 +98,7 @@ func TestOnlyTheLoopOperatesOnTheBacklog(t *testing.T) {
 		{name: "token that no one has", sent: "guess"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			dial := listen(t, NewDoor(DoorOptions{Store: newStore(t), Token: tc.token, Peers: tc.peers}), tc.loop)
+			dial := listen(t, NewDoor(DoorOptions{Store: newStore(t), Token: tc.token, Command: cmp.Or(tc.command, "build"), Peers: tc.peers, PID: 7}), tc.loop)
 			c := NewClient(ClientOptions{Dial: dial, Token: tc.sent})
 			_, err := c.Status(t.Context())
 			if tc.allowed {
@@ -190,7 +193,7 @@ func post(d *Door, method, path, body string, header ...string) (status int, ans
 }
 
 func TestMalformedRequestsAreRefused(t *testing.T) {
-	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret"})
+	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret", Command: "build"})
 	for _, tc := range []struct {
 		method, path, body string
 		status             int
@@ -220,7 +223,7 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 func TestRepeatedRequestsAreExecutedOnce(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a", "b")
-	d := NewDoor(DoorOptions{Store: s, Token: "secret"})
+	d := NewDoor(DoorOptions{Store: s, Command: "build", Token: "secret"})
 	body := `{"id":"1","args":["claim"],"agent":"me"}`
 	_, first := post(d, "POST", "/v1/task", body)
 	_, second := post(d, "POST", "/v1/task", body)
@@ -283,7 +286,7 @@ func TestOutputIsLimited(t *testing.T) {
 	_, err := io.WriteString(&o, "abc")
 	assert.NilError(t, err)
 	_, err = io.WriteString(&o, "d")
-	assert.Error(t, err, "it is too long")
+	assert.Error(t, err, "too long")
 	status, _ := encode(strings.Repeat("x", maxAnswer))
 	assert.Equal(t, status, http.StatusUnprocessableEntity)
 }
@@ -332,7 +335,7 @@ func (b slowBody) Read([]byte) (int, error) {
 
 // An agent that sends many requests at once has only some of them read, and does not delay its loop.
 func TestManyTaskCommands(t *testing.T) {
-	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret"})
+	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret", Command: "build"})
 	body := slowBody{make(chan struct{}, 3*maxTasks), make(chan struct{})}
 	var all sync.WaitGroup
 	for range 2 * maxTasks {
@@ -362,6 +365,7 @@ func FuzzDoor(f *testing.F) {
 	f.Add(taskPath, []byte(`{"id":"1","args":["claim","a"],"agent":"me","stdin":"e30=","specs":["a.md"],"attempts":{"a":["refs/a"]}}`))
 	f.Add(taskPath, []byte(`{"id":"2","args":["plan-sync"],"stdin":"eyJpZCI6ImEiLCJ0IjoiVCJ9"}`))
 	f.Add(taskPath, []byte(`{"id":"3","args":[]} x`))
+	f.Add(beginPath, []byte(`{}`))
 	logs := f.TempDir()
 	log, err := runlog.Create(logs, runlog.Loop{Mode: "build", Started: noon, Dispatch: "s1"})
 	assert.NilError(f, err)

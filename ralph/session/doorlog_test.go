@@ -156,7 +156,7 @@ func TestLogOfOthersIsRefused(t *testing.T) {
 		{name: "outside", loop: "../logs", refused: "invalid name"},
 		{name: "outside of the loop", loop: log.Loop.ID, part: logPart{File: "../1.log"}, failed: "invalid name"},
 		{name: "gap", loop: log.Loop.ID, part: logPart{File: "2.log", Offset: 1, Data: []byte("x")}, failed: "offset 1"},
-		{name: "state of another", loop: log.Loop.ID, part: logPart{File: "loop.json", Replace: true, Data: []byte(`{"dispatch":"s2"}`)}, failed: "not the state"},
+		{name: "state of another", loop: log.Loop.ID, part: logPart{File: "loop.json", Replace: true, Data: []byte(`{"dispatch":"s2"}`)}, failed: "state of another loop"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var written logWritten
@@ -185,7 +185,7 @@ func TestLogOfOthersIsRefused(t *testing.T) {
 }
 
 func TestMalformedLogRequestsAreRefused(t *testing.T) {
-	d := NewDoor(DoorOptions{Store: newStore(t), Token: "secret", Logs: t.TempDir()})
+	d := NewDoor(DoorOptions{Store: newStore(t), Command: "build", Token: "secret", Logs: t.TempDir()})
 	for _, path := range []string{openLogName, writeLogName} {
 		for _, body := range []string{"", "[]", `{"x":1}`, `{} {}`} {
 			status, _ := post(d, "POST", loopPath+path, body, requestHeader, "1")

@@ -219,7 +219,7 @@ func TestRepeatedEndOfRun(t *testing.T) {
 	s := newStore(t)
 	add(t, s, "a")
 	takes := 0
-	d := NewDoor(DoorOptions{Store: s, Token: "secret", Take: func(context.Context, string) (Verdict, error) {
+	d := NewDoor(DoorOptions{Store: s, Command: "build", Token: "secret", Take: func(context.Context, string) (Verdict, error) {
 		takes++
 		return Verdict{}, nil
 	}})

@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,14 +129,34 @@ func (l *Local) Tasks(ctx context.Context) (map[string]Task, error) {
 	return tasks, nil
 }
 
+// Bounds of what a loop gets of a task, in characters. An agent can have created many.
+const (
+	maxTitle  = 300
+	maxReason = 8 << 10
+	maxCommit = 64
+)
+
+// commitOf returns the commit in the result of a task, or "".
+func commitOf(result string) string {
+	var named struct {
+		Commit string `json:"commit"`
+	}
+	if json.Unmarshal([]byte(result), &named) != nil {
+		return ""
+	}
+	return termsafe.Shorten(termsafe.Strip(named.Commit), maxCommit)
+}
+
 func stateOf(t backlog.Task) (Task, error) {
 	content, err := json.Marshal([]any{t.Title, t.Description, t.Category, t.Priority, t.SpecRef, t.Ref, t.Steps, t.Deps})
 	if err != nil {
 		return Task{}, fmt.Errorf("encoding task %s: %w", t.Slug, err)
 	}
+	hash := sha256.Sum256(content)
 	state := Task{
-		Title: t.Title, Status: t.Status, Assignee: t.Assignee, ClaimedBy: t.ClaimedBy, Attempt: t.Attempt, Retries: t.RetryCount,
-		Reason: t.FailReason, Result: t.Result, Leased: t.LeaseExpiresAt >= time.Now().UTC().Format(time.DateTime), Content: string(content),
+		Title: termsafe.Shorten(t.Title, maxTitle), Status: t.Status, Assignee: t.Assignee, ClaimedBy: t.ClaimedBy, Attempt: t.Attempt, Retries: t.RetryCount,
+		Reason: termsafe.Shorten(t.FailReason, maxReason), Commit: commitOf(t.Result),
+		Leased: t.LeaseExpiresAt >= time.Now().UTC().Format(time.DateTime), Content: hex.EncodeToString(hash[:]),
 	}
 	if q, pending := t.Pending(); pending {
 		asked := questionOf(q)

@@ -2,8 +2,10 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -97,6 +99,21 @@ func TestTasks(t *testing.T) {
 	held, err := l.Held(t.Context(), r.ID)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, held, []string{"held"})
+}
+
+// The tasks of an agent that creates many fit into an answer.
+func TestTasksAreShort(t *testing.T) {
+	s := newStore(t)
+	text := strings.Repeat("x", 100<<10)
+	assert.NilError(t, s.Create(t.Context(), backlog.NewTask{Slug: "a", Title: text, Description: text}))
+	claim(t, s, "a", "one")
+	assert.NilError(t, s.Done(t.Context(), "a", `{"commit":"c0ffee","notes":"`+text+`"}`))
+	tasks, err := (&Local{Store: s}).Tasks(t.Context())
+	assert.NilError(t, err)
+	answer, err := json.Marshal(tasks)
+	assert.NilError(t, err)
+	assert.Assert(t, len(answer) < 1000, "%d", len(answer))
+	assert.Equal(t, tasks["a"].Commit, "c0ffee")
 }
 
 func TestOvertakenLoopReleasesNothing(t *testing.T) {

@@ -142,7 +142,7 @@ func (q *logQueue) last() *logChunk {
 // Replace implements [runlog.Files]. An earlier content that was not sent is forgotten.
 func (q *logQueue) Replace(file string, content []byte) error {
 	if len(content) > maxState {
-		return errors.New("it is too long")
+		return errors.New("too long")
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

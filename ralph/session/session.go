@@ -105,15 +105,15 @@ type Status struct {
 
 // Task is the state of one task.
 type Task struct {
-	Title     string `json:"title"`
+	Title     string `json:"title"`  // shortened
 	Status    string `json:"status"` // open, active, finished, done, question, deleted; blocked after too many failures
 	Assignee  string `json:"assignee,omitempty"`
 	ClaimedBy string `json:"claimed_by,omitempty"` // the agent that has claimed it last; empty without one
 	Foreign   bool   `json:"foreign,omitempty"`    // the assignee is a registered agent, possibly of another loop
 	Attempt   int    `json:"attempt,omitempty"`    // counts claims
 	Retries   int    `json:"retries,omitempty"`
-	Reason    string `json:"reason,omitempty"` // of the last failure
-	Result    string `json:"result,omitempty"` // the agent's JSON
+	Reason    string `json:"reason,omitempty"` // of the last failure, shortened
+	Commit    string `json:"commit,omitempty"` // in the agent's result
 	Leased    bool   `json:"leased,omitempty"` // the lease of an active or finished task has not expired
 	// Content changes with the task's text, steps or dependencies.
 	Content string `json:"content"`

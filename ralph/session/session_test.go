@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/sqlshell"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
+	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 func newStore(t testing.TB) *backlog.Store {
@@ -54,7 +56,9 @@ func listen(t *testing.T, handler http.Handler, loop bool) func(context.Context)
 	server := httptest.NewUnstartedServer(handler)
 	assert.NilError(t, server.Listener.Close())
 	server.Listener = listener
-	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context { return WithPeer(ctx, loop) }
+	server.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return WithPeer(ctx, wire.Peer{Outside: loop, Command: 7})
+	}
 	server.Start()
 	t.Cleanup(server.Close)
 	return func(ctx context.Context) (net.Conn, error) { return (&net.Dialer{}).DialContext(ctx, "unix", path) }
@@ -62,7 +66,7 @@ func listen(t *testing.T, handler http.Handler, loop bool) func(context.Context)
 
 func connect(t *testing.T, o DoorOptions, loop bool) *Client {
 	t.Helper()
-	o.Token = "secret"
+	o.Token, o.Command = "secret", cmp.Or(o.Command, "build")
 	c := ClientOptions{Dial: listen(t, NewDoor(o), loop)}
 	if loop {
 		c.Token = o.Token

@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	taskPath = "/v1/task"
-	loopPath = "/v1/loop/" // followed by the name of an operation
+	taskPath  = "/v1/task"
+	beginPath = "/v1/begin"
+	loopPath  = "/v1/loop/" // followed by the name of an operation
 	// requestHeader has the random ID of a loop's request.
 	requestHeader = "Ralph-Request"
 	// MaxRequest bounds the body of a request, in bytes.

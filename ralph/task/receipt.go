@@ -50,7 +50,7 @@ func receiptLines(r *backlog.Receipt) (lines []string) {
 // outcomeOf describes a check by its failure.
 func outcomeOf(failure string) string {
 	if failure == "" {
-		return "passed"
+		return "exit code 0"
 	}
 	return failure
 }

@@ -63,7 +63,7 @@ func TestShowPrintsTheReceipt(t *testing.T) {
   Image:   sha256:1
   Loop:    20310203-120000-build
   Run:     3, 1m1.3s
-  Check:   make test, passed, 2s
+  Check:   make test, exit code 0, 2s
   Model:   m
   Tokens:  12
   Cost:    $0.1235 (estimated)
@@ -74,6 +74,7 @@ func TestShowPrintsTheReceipt(t *testing.T) {
 	assert.NilError(t, json.Unmarshal([]byte(out.stdout), &shown))
 	assert.Equal(t, shown.Receipt.Commit, "c0ffee")
 	assert.Equal(t, shown.Receipt.Checks[0].Command, "make\ntest")
+	assert.Assert(t, cmp.Contains(out.stdout, `"exit_code": 0`))
 	out = asAgent(t, s, "build", "", "list", "--all", "--format", "json")
 	assert.Assert(t, !strings.Contains(out.stdout, "receipt"))
 }

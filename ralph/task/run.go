@@ -127,7 +127,7 @@ func (s *session) dispatch(ctx context.Context, name string, args []string) erro
 	if s.Store != nil {
 		s.store = s.Store
 		if s.Access == AccessAgent {
-			s.store = s.store.As(s.Agent)
+			s.store = s.store.As(s.Agent).Limited()
 		}
 		return cmd.run(ctx, s, args)
 	}

@@ -68,6 +68,12 @@ func (l *lines) End() []Event { return l.line(l.partial) }
 // PlainText returns a decoder for agents that print plain text.
 func PlainText() Decoder { return &plainText{} }
 
+// IsPlainText reports whether a decoder is that of [PlainText].
+func IsPlainText(d Decoder) bool {
+	_, is := d.(*plainText)
+	return is
+}
+
 type plainText struct{ stripper termsafe.Stripper }
 
 func (p *plainText) Decode(piece []byte) []Event { return texts(p.stripper.Strip(piece)) }

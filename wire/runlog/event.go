@@ -74,7 +74,7 @@ const (
 	StateChecking    LoopState = "checking"
 	StateRateLimited LoopState = "rate_limited" // the loop or the agent waits
 	StateRetrying    LoopState = "retrying"     // the agent repeats a failed request to the model, or the loop a run
-	StateWaiting     LoopState = "waiting"      // other loops hold all remaining tasks
+	StateWaiting     LoopState = "waiting"      // for what the text says, or for other loops, which hold all remaining tasks
 	StateEnded       LoopState = "ended"
 )
 

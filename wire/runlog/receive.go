@@ -144,7 +144,7 @@ func (r *Received) replace(file string, content []byte) error {
 	}
 	if file == loopFile {
 		if loop, err := parseLoop(content); err != nil || loop.Dispatch != r.Loop.Dispatch {
-			return errors.New("it is not the state of this loop")
+			return errors.New("state of another loop")
 		}
 	}
 	if err := r.admit(file, 0, len(content) > maxState); err != nil {
@@ -161,7 +161,7 @@ func (r *Received) admit(file string, more int64, tooLong bool) error {
 	_, err := r.files.root.Lstat(file)
 	isNew := err != nil
 	if tooLong || !listed(file) && r.size+more > maxLoop || isNew && r.count >= maxReceived {
-		return errors.New("it is too long")
+		return errors.New("too long")
 	}
 	if isNew {
 		r.count++

@@ -80,7 +80,7 @@ func TestReceivedStateIsThatOfItsDispatch(t *testing.T) {
 	assert.NilError(t, r.Replace(loopFile, []byte(`{"dispatch":"s1","stop":"complete"}`)))
 	assert.Equal(t, find(t, dir).Loop.Stop, "complete")
 	for _, content := range []string{"", "nonsense", `{"dispatch":"s2"}`} {
-		assert.ErrorContains(t, r.Replace(loopFile, []byte(content)), "it is not the state of this loop")
+		assert.ErrorContains(t, r.Replace(loopFile, []byte(content)), "state of another loop")
 	}
 }
 

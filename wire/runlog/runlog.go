@@ -87,9 +87,10 @@ type PlannedTask struct {
 
 // Check is a check of finished tasks.
 type Check struct {
-	Command string  `json:"command"`
-	Seconds float64 `json:"seconds"`
-	Failure string  `json:"failure,omitempty"` // e.g. "failed with exit code 1"
+	Command  string  `json:"command"`
+	Seconds  float64 `json:"seconds"`
+	ExitCode int     `json:"exit_code"`
+	Failure  string  `json:"failure,omitempty"` // e.g. "failed with exit code 1"
 }
 
 // Loop is the state of a loop.

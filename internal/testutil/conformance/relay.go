@@ -5,6 +5,8 @@ package conformance
 import (
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/yamux"
@@ -20,16 +22,15 @@ const sessionScript = "cd " + wire.SessionDir + " 2>/dev/null || cd ~/.ralph-ses
 // sayThrough connects to a socket, and prints the answer to a line.
 const sayThrough = `perl -MIO::Socket::UNIX -e '$s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die "$!"; $s->print("hello\n"); $s->shutdown(1); print <$s>' `
 
+// sayEscaped is the same between single quotes.
+var sayEscaped = strings.ReplaceAll(sayThrough, "'", `'\''`)
+
 func (s Suite) testRelay(t *testing.T) {
 	d, ok := s.Driver.(lifecycle.Relayer)
 	if !ok {
 		t.Skip("the driver has no sessions")
 	}
 	sb, spec := s.Up(t)
-	loop := wire.PeerAgent
-	if d.RelaysPeers() {
-		loop = wire.PeerLoop
-	}
 	for range 2 { // the same session can be connected again
 		conn, err := d.Relay(t.Context(), sb, "SESSION")
 		assert.NilError(t, err)
@@ -41,10 +42,26 @@ func (s Suite) testRelay(t *testing.T) {
 		assert.NilError(t, err)
 		go answer(session)
 
-		out := s.run(t, sb, spec, sessionScript+"exec "+sayThrough+"SESSION.sock")
-		assert.Equal(t, out, fmt.Sprintf("%chello\n", loop), "from a process that the driver has started")
-		out = s.run(t, sb, spec, sessionScript+sayThrough+"SESSION.sock; true")
-		assert.Equal(t, out, fmt.Sprintf("%chello\n", wire.PeerAgent), "from its child")
+		for _, tc := range []struct {
+			name, script string
+			command      bool // the peer is of a process that the driver has started
+			outside      bool // or that process
+		}{
+			{"from a process that the driver has started", "echo $$; exec " + sayThrough + "SESSION.sock", true, true},
+			{"from its child", "echo $$; " + sayThrough + "SESSION.sock; true", true, false},
+			{"from its grandchild", "echo $$; (" + sayThrough + "SESSION.sock; true); true", true, false},
+			{"from an orphan", "echo $$; (setsid sh -c 'sleep 0.5; " + sayEscaped + "SESSION.sock' &); sleep 1.5", false, false},
+		} {
+			pid, said, _ := strings.Cut(s.run(t, sb, spec, sessionScript+tc.script), "\n")
+			assert.Assert(t, len(said) > wire.PeerSize, "%s: %q", tc.name, said)
+			assert.Equal(t, said[wire.PeerSize:], "hello\n", tc.name)
+			want := wire.Peer{}
+			if n, err := strconv.Atoi(pid); d.RelaysPeers() && tc.command {
+				assert.NilError(t, err)
+				want = wire.Peer{Outside: tc.outside, Command: uint32(n)}
+			}
+			assert.Equal(t, wire.PeerOf([]byte(said)), want, tc.name)
+		}
 
 		s.busy(t, sb, false)
 		becomes(t, "a session is no command", func() (string, bool) { // the last command may still be ending

@@ -4,7 +4,7 @@ import {bars, steps, strip} from './chart.js';
 
 // Maps, not objects: names in events are an agent's, and an object has a "constructor".
 const states = new Map([
-  ['working', 'Working'], ['checking', 'Checking'], ['rate_limited', 'Waiting for a rate limit'], ['retrying', 'Retrying'], ['waiting', 'Waiting for other loops'],
+  ['working', 'Working'], ['checking', 'Checking'], ['rate_limited', 'Waiting for a rate limit'], ['retrying', 'Retrying'], ['waiting', 'Waiting'],
 ]);
 const pauses = new Set(['rate_limited', 'retrying', 'waiting']);
 const limits = new Map([['max_cost_usd', ['Cost', money]], ['max_tokens', ['Tokens', number]], ['max_duration', ['Time', took]]]);

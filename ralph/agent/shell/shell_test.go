@@ -162,6 +162,11 @@ func TestBuildFailures(t *testing.T) {
 			[]string{"echo x >file; mkfifo .gitattributes"},
 			"git add: git is blocked by .gitattributes: not a regular file",
 		},
+		{
+			"repository without a commit",
+			[]string{"mkdir new; git init -q new/app; echo x >new/app/file"},
+			`"new/app" is a git repository of its own, so your commits had none of its files: remove new/app/.git and commit the files`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRepo(t)

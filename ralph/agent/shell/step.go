@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
+	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/ralph/amend"
 	"github.com/docker-ralph/docker-ralph/ralph/backlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
@@ -113,7 +115,10 @@ func head(ctx context.Context) string {
 
 // commit commits all changes. It returns the current commit, or "" if it is unchanged.
 func (a *Agent) commit(ctx context.Context, before, title string) (string, error) {
-	if err := git(ctx, nil, "add", "-A"); err != nil {
+	if err := git(ctx, []string{"LC_ALL=C"}, "add", "-A"); err != nil {
+		if m := withoutCommit().FindStringSubmatch(err.Error()); m != nil {
+			err = &failure{amend.File{Path: m[1]}.Reason()}
+		}
 		return "", err
 	}
 	if exec.CommandContext(ctx, "git", "diff", "--cached", "--quiet").Run() != nil {
@@ -127,6 +132,9 @@ func (a *Agent) commit(ctx context.Context, before, title string) (string, error
 	}
 	return "", nil
 }
+
+// withoutCommit finds the repository in a subdirectory that git add cannot add.
+var withoutCommit = lazyregexp.New(`(?m)^error: '(.+)/' does not have a commit checked out$`)
 
 // identity returns variables for git to commit without a configured identity.
 func identity(ctx context.Context) []string {

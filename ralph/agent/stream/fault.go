@@ -39,10 +39,15 @@ func (m Message) WithText(text string) Message {
 	return m
 }
 
-// modelWords and connectWords are in the messages of any agent about its model.
+// errnoWords are the names of failed connections.
+const errnoWords = `\be(?:connrefused|connreset|connaborted|timedout|ai_again|hostunreach|netunreach|pipe)\b`
+
+// modelWords and connectWords are in the messages of any agent about its model. Those with
+// ownWords are about a server in the sandbox: no model is there.
 var (
-	modelWords   = words(`\b(?:api|model|llm|anthropic|openai|claude|gemini|inference)\b`, `api[ _-]?(?:error|key)`, `credit balance`, `prompt is too long`)
-	connectWords = words(`connect`, `socket hang up`, `fetch failed`, `bad gateway`, `unavailable`, `gateway time-?out`, `\betimedout\b`, `stream disconnected`)
+	modelWords   = words(`\b(?:api|model|llm|\w*anthropic|\w*openai|claude|gemini|inference)(?:\b|[a-z]*(?:error|exception)\b)`, `api[ _-]?(?:error|key)`, `credit balance`, `prompt is too long`)
+	connectWords = words(`connect`, `socket hang up`, `fetch failed`, `bad gateway`, `unavailable`, `gateway time-?out`, `stream disconnected`, errnoWords)
+	ownWords     = words(`\blocalhost\b`, `\b127\.0\.0\.1\b`, `\b0\.0\.0\.0\b`, `::1\b`)
 )
 
 // AboutModel reports whether the message is about a model even if its program is unknown.
@@ -51,7 +56,7 @@ func (m Message) AboutModel() bool {
 	case m.Fault == RateLimited, modelWords().MatchString(m.Text):
 		return true
 	}
-	return m.Fault == Unavailable && connectWords().MatchString(m.Text)
+	return m.Fault == Unavailable && connectWords().MatchString(m.Text) && !ownWords().MatchString(m.Text)
 }
 
 // faultWords are the messages of agents and vendors about each fault but a rate limit and a
@@ -60,6 +65,7 @@ var faultWords = []struct {
 	fault Fault
 	words lazyregexp.Pattern
 }{
+	{Unavailable, words(`temporary network issue`, `empty or malformed response`)},
 	{Unpaid, words(`credit balance is too low`, `insufficient[_ ](?:quota|credits?|funds|balance)`, `payment[_ ]required`,
 		`billing_(?:error|hard_limit_reached|not_active)`, numbered(`402`))},
 	{PromptTooLong, words(`prompt is too long`, `context_length_exceeded`, `maximum context length`, `request_too_large`, `request too large`,
@@ -75,11 +81,12 @@ var laterWords = []struct {
 }{
 	{UnknownHost, words(`\benotfound\b`, `no such host`, `could not resolve (?:host|proxy)`, `name or service not known`, `nodename nor servname`)},
 	{UnknownEndpoint, words(numbered(`404`))},
-	{Unavailable, words(numbered(`(?:408|425|5[0-9][0-9])`), `\b50[0234] (?:internal server error|bad gateway|service (?:temporarily )?unavailable|gateway time-?out)`,
-		`\be(?:connrefused|connreset|connaborted|timedout|ai_again|hostunreach|netunreach|pipe)\b`,
-		`connection (?:was )?(?:refused|reset|closed|aborted|error|timed out)`, `api error:? (?:connection|network|fetch|socket|terminated|unable to connect|can't reach|overloaded|internal server error)`,
+	{Unavailable, words(numbered(`(?:408|409|425|5[0-9][0-9])`), `\b50[0234] (?:internal server error|bad gateway|service (?:temporarily )?unavailable|gateway time-?out)`,
+		errnoWords, `connection (?:was )?(?:refused|reset|closed|aborted|error|timed out)`, `closed (?:the )?connection`, `other side closed`, `premature close`,
+		`: eof$`, `unexpected eof(?:$| (?:reading|from) )`, `(?:read|handshake|i/o) time(?:d )?-?out`, `no route to host`, `network is unreachable`, `temporary failure in name resolution`, `api error:? (?:connection|network|fetch|socket|terminated|unable to connect|can't reach|overloaded|internal server error)`,
 		`request (?:was )?timed out`, `unable to connect to (?:the )?(?:api|server|anthropic|model)`, `fetch failed`, `socket hang up`,
-		`stream disconnected`, `error sending request`, `(?:internal_server|server|api|service_unavailable)_error\b`)},
+		`stream disconnected`, `error sending request`, `(?:internal_server|server|api|service_unavailable)_error\b`,
+		`\b(?:serviceunavailable|internalserver)error\b`, `\boverloaded\b`, `"(?:unavailable|internal|deadline_exceeded)"`)},
 }
 
 // numbered matches an HTTP status in an error.

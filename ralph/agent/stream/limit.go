@@ -20,6 +20,7 @@ var limitWords = lazyregexp.New(`(?i)` + strings.Join([]string{
 	`too many (?:requests|tokens)`, `throttlingexception`,
 	`(?:status|error|code|http)\W{0,6}[45]29\b`, `\b429\W{1,3}(?:rate|resource)`, `\b529\W{1,3}overloaded`,
 	`overloaded_error`, `(?:api|engine|model|provider|servers?|service) (?:is|are) (?:\w+ )?overloaded`,
+	`is experiencing high load`, `temporarily limiting requests`,
 	`resource[ _]?(?:has been )?exhausted`,
 	`(?:exhausted|exceeded) your (?:\w+ ){0,2}(?:quota|capacity)`, `quota[ _](?:exceeded|will reset)`,
 }, "|"))
