@@ -33,7 +33,7 @@ func TestSignInFromKeychain(t *testing.T) {
 		{name: "in hexadecimal", script: answer(hex.EncodeToString([]byte(login(later) + "\n"))), want: signedIn},
 		{name: "it has expired", script: answer(login(before)), warning: "which expired at"},
 		{name: "it is not there", script: "echo 'The specified item could not be found in the keychain.' >&2; exit 44"},
-		{name: "it is locked", script: "exit 36", warning: `reading your claude login ("Claude Code-credentials") from the Keychain: locked`},
+		{name: "it is locked", script: "exit 36", warning: `reading your claude login ("Claude Code-credentials") from the Keychain: locked` + "\nHint: set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN instead\nHint: run \"security unlock-keychain\""},
 		{name: "the user says no", script: "echo sk-words >&2; exit 128", warning: "access denied"},
 		{name: "nothing that is known", script: "exit 3", warning: "ended with exit code 3"},
 		{name: "it waits", script: "sleep 100", warning: "no answer within"},

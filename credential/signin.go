@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
+
+	"github.com/docker-ralph/docker-ralph/hint"
 )
 
 // Files with the agents' own logins. They are read for every command, and refreshed only by
@@ -33,7 +36,7 @@ func (r Router) claudeSignIn(ctx context.Context) (key, string) {
 		return key{}, ""
 	}
 	if ends := file.OAuth.ExpiresAt; ends != 0 && time.Now().UnixMilli() >= ends {
-		r.warn(fmt.Sprintf("Warning: ignoring your claude login, which expired at %s: run \"claude\" on this machine to renew it, or set ANTHROPIC_API_KEY",
+		r.warn(fmt.Sprintf("Warning: ignoring your claude login, which expired at %s\nHint: renew it with \"claude\" on this machine, or set ANTHROPIC_API_KEY",
 			time.UnixMilli(ends).Format(time.DateTime)))
 		return key{}, ""
 	}
@@ -49,7 +52,8 @@ func (r Router) claudeKeychain(ctx context.Context) (login claudeLogin) {
 	printed, err := r.keychain(ctx, claudeItem)
 	if err != nil {
 		if ctx.Err() == nil {
-			r.warn(fmt.Sprintf("Warning: reading your claude login (%q) from the Keychain: %v; you can set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN instead", claudeItem, err))
+			err = hint.Wrap(fmt.Errorf("reading your claude login (%q) from the Keychain: %w", claudeItem, err), "set ANTHROPIC_API_KEY or CLAUDE_CODE_OAUTH_TOKEN instead")
+			r.warn(strings.Join(append([]string{"Warning: " + err.Error()}, hint.Of(err)...), "\nHint: "))
 		}
 		return login
 	}

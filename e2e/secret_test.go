@@ -218,9 +218,9 @@ func TestModelKeyStaysOnTheHostOfAMicroVM(t *testing.T) {
 		w.ignore(t, "key")
 		flags := w.withClaude(t, claudeRunning(`echo "key: $ANTHROPIC_API_KEY" >key`))
 		build := append(flags, "build", "-n", "1")
-		howTo := "Warning: ANTHROPIC_API_KEY is not set, so the agent has to log in by itself; to use a key, set it in your shell's startup file"
+		howTo := "Warning: ANTHROPIC_API_KEY is not set: the agent has to log in by itself\nHint: set it in your shell's startup file"
 		if w.driver == config.DriverSbx {
-			howTo = `Warning: sbx has no key for anthropic, so the agent has to log in by itself; to store one, run "sbx secret set anthropic"`
+			howTo = "Warning: sbx has no key for anthropic: the agent has to log in by itself\nHint: store one with \"sbx secret set anthropic\"\n"
 			w.setenv("ANTHROPIC_API_KEY", key) // is not what sbx has
 		}
 		res := w.ralph(t, build...).expect(t, 0)

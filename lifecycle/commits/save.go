@@ -40,7 +40,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	res, err := repo.Fetch(ctx, sh, true)
 	done()
 	if IsBroken(err) {
-		h.Report(fmt.Sprintf("Warning: %v", err))
+		h.Warn(err)
 		if res, lost, err = repo.Repair(ctx, sh); err == nil {
 			ReportSync(h, res)
 			if note := reopenLost(ctx, h, repo, sb); note != "" {

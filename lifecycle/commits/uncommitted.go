@@ -28,7 +28,7 @@ func CheckUncommitted(ctx context.Context, h host.Host, wt gitrepo.Worktree, spe
 	case err != nil && requireClean:
 		return err
 	case err != nil:
-		h.Report(fmt.Sprintf("Warning: %v", err))
+		h.Warn(err)
 	case len(changed) == 0:
 	case requireClean:
 		err := fmt.Errorf("%s has uncommitted changes in %s: %s", wt.Root, host.Count(len(changed), "file"), host.Some(changed))

@@ -15,7 +15,7 @@ func (h Host) Certificates() string {
 	}
 	certificates, err := config.ReadCertificates(path)
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: SSL_CERT_FILE has no effect: %v", err))
+		h.Warn(fmt.Errorf("SSL_CERT_FILE has no effect: %w", err))
 	}
 	return certificates
 }

@@ -74,6 +74,6 @@ func (h Host) ReportEnd(sandbox string) {
 		err = ends.Remove(h.StateDir, sandbox)
 	}
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: %v", err))
+		h.Warn(err)
 	}
 }

@@ -152,7 +152,7 @@ func (f *follower) runs(ctx context.Context) bool {
 	running, err := f.check(ctx)
 	if err != nil && !f.warned && ctx.Err() == nil {
 		f.warned = true
-		f.host.Report(fmt.Sprintf("Warning: unknown whether the loop is still running: %v", err))
+		f.host.Warn(fmt.Errorf("unknown whether the loop is still running: %w", err))
 	}
 	f.last = err != nil || running
 	return f.last

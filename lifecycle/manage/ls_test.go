@@ -39,7 +39,7 @@ func TestListWithoutTheEngine(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(mine), 1)
 	assert.Equal(t, mine[0].State, string(lifecycle.Unknown))
-	assert.Check(t, is.Contains(said.String(), "Warning: some sandboxes may be missing: container driver: the line is down\n"))
+	assert.Check(t, is.Contains(said.String(), "Warning: some sandboxes may be missing: the line is down (container driver)\n"))
 	all, err := Sandboxes(t.Context(), h, ListOptions{All: true})
 	assert.NilError(t, err)
 	assert.Equal(t, len(all), 2)

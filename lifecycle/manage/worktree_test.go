@@ -225,7 +225,7 @@ func TestRemoveWorktreeErrors(t *testing.T) {
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "y"}), `no worktree "y" in .worktrees`)
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: ""}), `no worktree ""`)
 	assert.NilError(t, scopes.Section[map[string]string]("container").Write(h.StateDir, "ralph-x", map[string]string{}))
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `looking for sandboxes of the worktree "x": container driver: no engine`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `looking for sandboxes of the worktree "x": no engine (container driver)`)
 	h.Dir = path
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x", Force: true}), `the worktree "x" is the current directory`)
 }

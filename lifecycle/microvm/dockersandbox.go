@@ -88,6 +88,6 @@ func (p *plugin) missingKeyHint(services []credential.Service) string {
 	for _, s := range services {
 		variables = append(variables, s.Variables[0])
 	}
-	return fmt.Sprintf("%s is not set, so the agent has to log in by itself; to use a key, set it in your shell's startup file and restart Docker Desktop, whose proxy adds it to requests",
+	return fmt.Sprintf("%s is not set: the agent has to log in by itself\nHint: set it in your shell's startup file, and restart Docker Desktop, whose proxy adds it to requests",
 		strings.Join(variables, ", "))
 }

@@ -290,6 +290,6 @@ func (s *sbx) missingKeyHint(services []credential.Service) string {
 	for _, service := range services {
 		names = append(names, service.Name)
 	}
-	return fmt.Sprintf("sbx has no key for %s, so the agent has to log in by itself; to store one, run \"sbx secret set %s\"",
+	return fmt.Sprintf("sbx has no key for %s: the agent has to log in by itself\nHint: store one with \"sbx secret set %s\"",
 		strings.Join(names, ", "), names[0])
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -204,7 +203,7 @@ func (h session) detachWhenReady(sb lifecycle.Sandbox, p *lifecycle.Process) (st
 	}
 	ready := sync.OnceFunc(func() {
 		if err := b.detach(); err != nil {
-			h.Report(fmt.Sprintf("Warning: %v", err))
+			h.Warn(err)
 		}
 		b.ready.Do(func() { b.Ready(sb.Name) })
 	})
@@ -237,7 +236,7 @@ func (h session) saveEnd(sandbox string, code int, err error) {
 		e.ExitCode = max(code, 1)
 	}
 	if err := h.SaveEnd(sandbox, e); err != nil {
-		h.Report(fmt.Sprintf("Warning: %v", err))
+		h.Warn(err)
 	}
 }
 

@@ -89,7 +89,7 @@ func reportDecisions(ctx context.Context, h host.Host, d *container.Driver, sb l
 		watch.report(decision)
 	})
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: %v", err))
+		h.Warn(err)
 	}
 	reportBlocked(h, found)
 }
@@ -102,7 +102,7 @@ func reportRequests(ctx context.Context, h host.Host, d lifecycle.Restricter, sb
 		after, err = d.Requests(ctx, sb.Name)
 	}
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: listing blocked hosts: %v", err))
+		h.Warn(fmt.Errorf("listing blocked hosts: %w", err))
 		return
 	}
 	var found blockedHosts

@@ -33,7 +33,7 @@ func openEndpoints(h host.Host, keys *credential.Routed, allowed *lifecycle.Egre
 			amended, err = amended.Allow(egress.Entry{Rule: rule, Origin: egress.EndpointOrigin, Model: true})
 		}
 		if err != nil {
-			h.Report(fmt.Sprintf("Warning: the network policy does not let the agent reach its endpoint %s: %v", egress.Printable(host), err))
+			h.Warn(fmt.Errorf("the network policy does not let the agent reach its endpoint %s: %w", egress.Printable(host), err))
 			continue
 		}
 		allowed.Amended = amended

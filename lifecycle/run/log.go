@@ -119,7 +119,7 @@ func reportLog(ctx context.Context, h host.Host, d *container.Driver, p containe
 	last.show(h.Stderr)
 	path, err := saveLog(ctx, h, d, p)
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: saving the log: %v", err))
+		h.Warn(fmt.Errorf("saving the log: %w", err))
 		return
 	}
 	h.Report("All of it is in " + path)

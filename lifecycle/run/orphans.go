@@ -32,7 +32,7 @@ func sweepOrphans(ctx context.Context, h host.Host, driver lifecycle.Driver) {
 	}
 	// Another command may be removing a proxy, whose network is in use until then.
 	if err != nil && ctx.Err() == nil && !errdefs.IsConflict(err) && !errdefs.IsPermissionDenied(err) {
-		h.Report(fmt.Sprintf("Warning: %v", err))
+		h.Warn(err)
 	}
 }
 

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle"
@@ -38,7 +37,7 @@ func (h session) deliver(ctx context.Context, driver lifecycle.Driver, sb lifecy
 			continue
 		}
 		if err != nil && ctx.Err() == nil {
-			h.Report(fmt.Sprintf("Warning: %v", err))
+			h.Warn(err)
 		}
 		return err
 	}

@@ -22,7 +22,7 @@ func transcribe(h host.Host, logs, command string, p *lifecycle.Process) (end fu
 	}
 	transcript, err := runlog.CreateTranscript(logs, command, time.Now())
 	if err != nil {
-		h.Report(fmt.Sprintf("Warning: recording the output: %v", err))
+		h.Warn(fmt.Errorf("recording the output: %w", err))
 	}
 	p.Stdout, p.Stderr = transcript.Tee(p.Stdout), transcript.Tee(p.Stderr)
 	return transcript.Close
