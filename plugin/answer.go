@@ -17,7 +17,7 @@ import (
 
 func newAnswerCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
-		Use:   "answer TASK [ANSWER]",
+		Use:   "answer [OPTIONS] TASK [ANSWER]",
 		Short: "Answer an agent's question",
 		Long: `Answer the question of a task and reopen it. Any text is an answer. Without one, you
 choose at the terminal. The next agent that works on the task finds the answer in its

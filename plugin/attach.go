@@ -12,7 +12,7 @@ import (
 
 func newAttachCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
-		Use:   "attach [SANDBOX]",
+		Use:   "attach [OPTIONS] [SANDBOX]",
 		Short: "Attach to a background loop",
 		Long: `Attach to the background loop of this repository and branch, or of a sandbox: print
 its output and pass on Ctrl+C. The exit code is that of the loop. Press Ctrl+P,

@@ -31,6 +31,8 @@ func (o *options) flagError(cmd *cobra.Command, err error) error {
 	switch {
 	case cmd.Flags() == o.flags:
 		status.Cause = misplaced(err)
+	case name == "worktree" && !worksElsewhere(topCommand(cmd)):
+		status.Cause = hint.Wrap(err, inWorktree)
 	case o.flags.Lookup(name) != nil:
 		status.Cause = hint.Wrap(err, "pass it before %q", cmd.Name())
 	case near != "":

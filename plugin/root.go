@@ -88,6 +88,9 @@ func NewRootCommand(dockerCLI command.Cli, interrupts *Interrupts, version strin
 		newHelpCommand(dockerCLI),
 		newNotifyCommand(version),
 	)
+	for _, sub := range cmd.Commands() {
+		opts.worktree.addName(sub)
+	}
 	groupOptions(cmd)
 	cmd.SetFlagErrorFunc(opts.flagError)
 	return cmd

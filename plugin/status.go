@@ -15,7 +15,6 @@ import (
 
 func newStatusCommand(d dispatcher) *cobra.Command {
 	var show showOptions
-	var worktree string
 	cmd := &cobra.Command{
 		Use:        "status [OPTIONS]",
 		SuggestFor: []string{"inspect", "info"},
@@ -25,25 +24,19 @@ and cost against their limits, questions, blocked hosts, and commits not yet fet
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return d.showStatus(cmd, show, worktree)
+			return d.showStatus(cmd, show)
 		},
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&show.watch, "watch", "w", false, "Refresh the output until interrupted")
-	flags.StringVar(&worktree, "worktree", "", "Use the worktree .worktrees/NAME")
 	addTextFormat(cmd, &show.format)
-	_ = cmd.RegisterFlagCompletionFunc("worktree", completeWorktrees)
 	return cmd
 }
 
-func (d dispatcher) showStatus(cmd *cobra.Command, show showOptions, worktree string) error {
+func (d dispatcher) showStatus(cmd *cobra.Command, show showOptions) error {
 	target, err := d.loopTarget(nil)
 	if err != nil {
 		return err
-	}
-	in := target.Worktree
-	if worktree != "" {
-		in = &host.Worktree{Name: worktree}
 	}
 	if err := writeStatus(io.Discard, show.format, manage.SandboxStatus{}); err != nil {
 		return err
@@ -54,7 +47,7 @@ func (d dispatcher) showStatus(cmd *cobra.Command, show showOptions, worktree st
 	}
 	v := view{
 		collect: func(ctx context.Context, h host.Host) ([]manage.SandboxStatus, error) {
-			s, err := manage.Status(ctx, h, in, !show.watch)
+			s, err := manage.Status(ctx, h, target.Worktree, !show.watch)
 			return []manage.SandboxStatus{s}, err
 		},
 		show: func(out io.Writer, list []manage.SandboxStatus) error { return writeStatus(out, show.format, list[0]) },

@@ -67,17 +67,39 @@ func (o *worktreeOptions) wanted() (*host.Worktree, error) {
 	return w, nil
 }
 
+// ofWorktree are the commands about an existing worktree.
+func ofWorktree() []string {
+	return []string{"questions", "answer", "status", "logs", "events", "attach", "undo", "pr"}
+}
+
+// addName adds --worktree after these commands, where it has to have a name.
+func (o *worktreeOptions) addName(cmd *cobra.Command) {
+	if !slices.Contains(ofWorktree(), cmd.Name()) {
+		return
+	}
+	flag := *o.flags.Lookup("worktree")
+	flag.Usage, flag.NoOptDefVal, flag.Annotations = "Use the worktree .worktrees/NAME", "", nil
+	cmd.Flags().AddFlag(&flag)
+	_ = cmd.RegisterFlagCompletionFunc(flag.Name, completeWorktrees)
+}
+
 // elsewhere refuses the flags before a command that does not run in a worktree.
 func (o *worktreeOptions) elsewhere(cmd *cobra.Command) error {
 	if o.name == "" && !o.flags.Changed("branch-name") {
 		return nil
 	}
-	top := topCommand(cmd)
-	commands := []string{"plan", "build", "task", "questions", "answer", "status", "logs", "events", "attach", "undo", "pr", "run", "shell"}
-	if slices.Contains(commands, top.Name()) || !top.HasParent() {
+	if top := topCommand(cmd); worksElsewhere(top) || !top.HasParent() {
 		return nil
 	}
-	return hint.Wrap(fmt.Errorf("--worktree and --branch-name do not work with %q", cmd.CommandPath()), "run it in the worktree")
+	return hint.Wrap(fmt.Errorf("--worktree and --branch-name do not work with %q", cmd.CommandPath()), inWorktree)
+}
+
+// inWorktree is the hint for a command that does not work elsewhere.
+const inWorktree = "run it in the worktree"
+
+// worksElsewhere reports whether a command takes --worktree, before it or after it.
+func worksElsewhere(top *cobra.Command) bool {
+	return slices.Contains(append(ofWorktree(), "plan", "build", "run", "shell", "task"), top.Name())
 }
 
 // topCommand returns the command directly below "docker ralph" that a command belongs to; one
