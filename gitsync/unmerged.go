@@ -21,8 +21,6 @@ type Unmerged struct {
 	// Why is the reason in one line, and Hints what to do.
 	Why   string   `json:"why"`
 	Hints []string `json:"hints,omitempty"`
-	// OffBranch says that a run has made them elsewhere, which no sync reports.
-	OffBranch bool `json:"-"`
 }
 
 // recordUnmerged records whether the user's branch has what a sync has found in the sandbox. A
@@ -58,25 +56,12 @@ func UnmergedCommits(stateDir, name string) *Unmerged {
 	return st.Unmerged
 }
 
-// Lacking returns those of some commits that a branch of a repository does not have. Their IDs can
-// be an agent's.
-func Lacking(ctx context.Context, wt gitrepo.Worktree, branch string, commits []string) ([]string, error) {
+// Lacks reports whether a branch of a repository does not have a commit. Its ID can be an agent's.
+func Lacks(ctx context.Context, wt gitrepo.Worktree, branch, commit string) (bool, error) {
 	g, err := hostgit.New(wt)
-	if err != nil {
-		return nil, err
+	if err != nil || !hostgit.IsObjectID(commit) {
+		return false, err
 	}
-	var lacking []string
-	for _, commit := range commits {
-		if !hostgit.IsObjectID(commit) {
-			continue
-		}
-		has, err := g.Contains(ctx, "refs/heads/"+branch, commit)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil || !has { // it is an error for an object that the repository does not have
-			lacking = append(lacking, commit)
-		}
-	}
-	return lacking, nil
+	has, err := g.Contains(ctx, "refs/heads/"+branch, commit)
+	return err != nil || !has, ctx.Err() // it is an error for an object that the repository does not have
 }

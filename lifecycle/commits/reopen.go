@@ -98,18 +98,14 @@ func finishedBy(logs string, lost func(commit string) (bool, error)) (found []st
 		runs := log.Iterations()
 		log.Close()
 		for _, run := range slices.Backward(runs) {
-			made := slices.Clip(run.OffBranch)
-			if run.Commits > 0 {
-				made = append(made, run.Commit)
-			}
 			done := slices.DeleteFunc(slices.Clone(run.Done), func(id string) bool { return seen[id] })
-			if len(made) == 0 || len(done) == 0 {
+			if run.Commits == 0 || len(done) == 0 {
 				continue
 			}
 			for _, id := range done {
 				seen[id] = true
 			}
-			if gone, err := anyLost(made, lost); err != nil {
+			if gone, err := lost(run.Commit); err != nil {
 				return nil, err
 			} else if gone {
 				found = append(found, done...)
@@ -117,13 +113,4 @@ func finishedBy(logs string, lost func(commit string) (bool, error)) (found []st
 		}
 	}
 	return found, nil
-}
-
-func anyLost(commits []string, lost func(commit string) (bool, error)) (bool, error) {
-	for _, commit := range commits {
-		if gone, err := lost(commit); err != nil || gone {
-			return gone, err
-		}
-	}
-	return false, nil
 }

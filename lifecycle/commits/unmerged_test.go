@@ -124,47 +124,6 @@ func TestEndOfALoopWithoutItsCommits(t *testing.T) {
 	}
 }
 
-// A commit that a run has made elsewhere is like one that a sync has left out, in every loop since. A task
-// counts for the latest run that has finished it.
-func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		before   func(t *testing.T, e *ended)
-		want     int
-		reopened []string
-	}{
-		{"only there", func(*testing.T, *ended) {}, wire.ExitUnmerged, []string{"a"}},
-		{"merged", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.git(t, "reset", "-q", e.commit)
-		}, 0, nil},
-		{"at no ref", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/other")
-		}, 0, nil},
-		{"done again since", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.log(t, "20260102-040405-build", runlog.Iteration{N: 1, Done: []string{"a"}, Commit: e.git(t, "rev-parse", "HEAD"), Commits: 1})
-		}, wire.ExitUnmerged, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			e := newEnded(t)
-			e.state(t, map[string]any{"clone": true})
-			e.log(t, e.loop.ID, runlog.Iteration{N: 1, Done: []string{"a"}, OffBranch: []string{e.commit}})
-			e.git(t, "update-ref", "refs/ralph/ralph-test/other", e.commit)
-			tc.before(t, e)
-
-			end := EndOf(t.Context(), e.h, e.sb, e.loop)
-
-			assert.Equal(t, end.ExitCode, tc.want, end.Error)
-			store := e.openBacklog(t, "a", "other")
-			ReopenUnmerged(t.Context(), e.h, e.sb)
-			assert.DeepEqual(t, failed(t, store), tc.reopened)
-			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/other"), tc.want != 0)
-		})
-	}
-}
-
 func TestUnmergedErrorHasTheHints(t *testing.T) {
 	err := NewUnmergedError(gitsync.Unmerged{Branch: "main", Why: "held back", Hints: []string{"first", "second"}})
 	assert.Error(t, err, "held back")
