@@ -153,7 +153,7 @@ func (r *Repo) completePending(ctx context.Context, st *state) error {
 // removeParts removes half-written files of a fast-forward that was killed, so that they are not
 // taken for changes of the user.
 func (r *Repo) removeParts(ctx context.Context, p *pending) error {
-	if has, err := r.HasCommit(ctx, p.To); err != nil || !has { // git gc may have removed it
+	if has, err := r.hasCommit(ctx, p.To); err != nil || !has { // git gc may have removed it
 		return err
 	}
 	changes, err := r.git.Changes(ctx, p.From, p.To)

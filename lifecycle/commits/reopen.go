@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
@@ -37,23 +36,6 @@ func ReopenUnmerged(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
 	if err != nil {
 		h.Warn(fmt.Errorf("reopening tasks whose commits are not on your branch %s: %w", u.Branch, err))
 	}
-}
-
-// reopenLost makes tasks open again whose commits were lost with a git directory that was repaired
-// just now: neither it nor the user's repository has them. The note is for the user.
-func reopenLost(ctx context.Context, h host.Host, repo *gitsync.Repo, sb lifecycle.Sandbox) (note string) {
-	lost := func(commit string) (bool, error) {
-		has, err := repo.HasCommit(ctx, commit)
-		return !has, err
-	}
-	reopened, err := reopen(ctx, h, sb, lost, "its commits were lost with the git directory of the sandbox")
-	switch {
-	case err != nil:
-		return fmt.Sprintf("Warning: reopening tasks whose commits were lost: %v", err)
-	case len(reopened) > 0:
-		return fmt.Sprintf("Reopened %s, whose commits were lost: %s", host.Count(len(reopened), "task"), strings.Join(reopened, ", "))
-	}
-	return ""
 }
 
 // reopen makes tasks open again that were finished by runs with lost commits.

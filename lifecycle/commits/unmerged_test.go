@@ -182,36 +182,3 @@ func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 		})
 	}
 }
-
-// A git directory can be emptied before the host has fetched its last commits.
-func TestTasksAreReopenedIfTheirCommitsAreLost(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		done  []string
-		prune bool
-		want  []string
-	}{
-		{"lost", []string{"a", "other"}, true, []string{"a"}},
-		{"fetched, but not on the branch", []string{"a"}, false, nil},
-		{"open again already", []string{"other"}, true, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			e := newEnded(t)
-			if tc.prune {
-				e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/main")
-				e.git(t, "reflog", "expire", "--expire=now", "--all")
-				e.git(t, "prune", "--expire=now")
-			}
-			wt, err := worktreeOf(t.Context(), e.h, e.sb)
-			assert.NilError(t, err)
-			repo, err := gitsync.Open(wt, e.sb.Name, e.h.StateDir)
-			assert.NilError(t, err)
-			store := e.openBacklog(t, tc.done...)
-
-			note := reopenLost(t.Context(), e.h, repo, e.sb)
-
-			assert.DeepEqual(t, failed(t, store), tc.want)
-			assert.Equal(t, note == "Reopened 1 task, whose commits were lost: a", tc.want != nil, note)
-		})
-	}
-}
