@@ -56,6 +56,20 @@ func UnmergedCommits(stateDir, name string) *Unmerged {
 	return st.Unmerged
 }
 
+// Includes reports whether a commit is one of those that the branch does not have.
+func (u Unmerged) Includes(ctx context.Context, wt gitrepo.Worktree, commit string) (bool, error) {
+	lacks, err := Lacks(ctx, wt, u.Branch, commit)
+	if err != nil || !lacks || u.Commit == "" {
+		return false, err
+	}
+	g, err := hostgit.New(wt)
+	if err != nil {
+		return false, err
+	}
+	has, err := g.Contains(ctx, u.Commit, commit)
+	return err == nil && has, ctx.Err() // it is an error for an object that the repository does not have
+}
+
 // Lacks reports whether a branch of a repository does not have a commit. Its ID can be an agent's.
 func Lacks(ctx context.Context, wt gitrepo.Worktree, branch, commit string) (bool, error) {
 	g, err := hostgit.New(wt)

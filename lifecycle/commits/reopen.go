@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -28,8 +26,7 @@ func ReopenUnmerged(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
 		where = "at " + u.Ref
 		h.Report(fmt.Sprintf("Commits that are not on your branch %s stay at %s", u.Branch, u.Ref))
 	}
-	lost := func(commit string) (bool, error) { return lacks(ctx, h, sb, u.Branch, commit) }
-	reopened, err := reopen(ctx, h, sb, lost, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
+	reopened, err := reopen(ctx, h, sb, *u, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
 	if len(reopened) > 0 {
 		h.Report(fmt.Sprintf("Reopened %s, whose commits are not on your branch %s: %s", host.Count(len(reopened), "task"), u.Branch, strings.Join(reopened, ", ")))
 	}
@@ -38,10 +35,10 @@ func ReopenUnmerged(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
 	}
 }
 
-// reopen makes tasks open again that were finished by runs with lost commits.
-func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(commit string) (bool, error), reason string) (reopened []string, err error) {
-	finished, err := finishedBy(h.LogsOf(sb), lost)
-	if err != nil || len(finished) == 0 {
+// reopen makes tasks open again whose receipts name commits that the user's branch lacks.
+func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, u gitsync.Unmerged, reason string) (reopened []string, err error) {
+	wt, err := worktreeOf(ctx, h, sb)
+	if err != nil {
 		return nil, err
 	}
 	store, err := backlogs.ReadOf(ctx, h, sb)
@@ -50,49 +47,21 @@ func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(co
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
-	done, err := store.Lines(ctx, backlog.Filter{Statuses: []string{backlog.StatusDone}})
+	accepted, err := store.Accepted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range finished {
-		if !slices.ContainsFunc(done, func(t backlog.Line) bool { return t.Slug == id }) {
-			continue
+	for _, t := range accepted {
+		left, err := u.Includes(ctx, wt, t.Receipt.Commit)
+		if err == nil && left {
+			err = store.MakeOpen(ctx, t.Slug, reason)
 		}
-		if err := store.MakeOpen(ctx, id, reason); err != nil {
+		if err != nil {
 			return reopened, err
 		}
-		reopened = append(reopened, termsafe.Line(id))
+		if left {
+			reopened = append(reopened, termsafe.Line(t.Slug))
+		}
 	}
 	return reopened, nil
-}
-
-// recentLoops is in how many loops a task is searched for.
-const recentLoops = 5
-
-// finishedBy returns the tasks whose commits are lost, by the latest run with commits that finished them.
-func finishedBy(logs string, lost func(commit string) (bool, error)) (found []string, err error) {
-	seen := map[string]bool{}
-	for _, loop := range runlog.Recent(logs, recentLoops, runlog.Any) {
-		log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.ID == loop.ID })
-		if err != nil {
-			continue // pruned meanwhile
-		}
-		runs := log.Iterations()
-		log.Close()
-		for _, run := range slices.Backward(runs) {
-			done := slices.DeleteFunc(slices.Clone(run.Done), func(id string) bool { return seen[id] })
-			if run.Commits == 0 || len(done) == 0 {
-				continue
-			}
-			for _, id := range done {
-				seen[id] = true
-			}
-			if gone, err := lost(run.Commit); err != nil {
-				return nil, err
-			} else if gone {
-				found = append(found, done...)
-			}
-		}
-	}
-	return found, nil
 }

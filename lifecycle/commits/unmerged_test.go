@@ -43,18 +43,7 @@ func newEnded(t *testing.T) *ended {
 	e.sb = lifecycle.Sandbox{Name: "ralph-test", Root: e.wt.Root, MainRoot: e.wt.MainRoot, Scope: e.wt.Scope, Private: true}
 	e.commit = e.git(t, "commit-tree", "-m", "the agent's", "-p", "HEAD", "HEAD^{tree}")
 	e.loop = runlog.Loop{ID: "20260102-030405-build", Mode: "build", Branch: "main", Started: time.Now(), Ended: time.Now(), Stop: "complete"}
-	e.log(t, e.loop.ID, runlog.Iteration{N: 1, Done: []string{"a", "b"}, Commit: e.commit, Commits: 1})
 	return e
-}
-
-// log writes the log of a loop with one run.
-func (e *ended) log(t *testing.T, id string, run runlog.Iteration) {
-	t.Helper()
-	loop := e.loop
-	loop.ID = id
-	for name, content := range map[string]any{"loop.json": loop, "iterations.jsonl": run} {
-		e.write(t, filepath.Join(e.h.LogsOf(e.sb), id, name), content)
-	}
 }
 
 func (e *ended) git(t *testing.T, args ...string) string {
@@ -131,18 +120,21 @@ func TestUnmergedErrorHasTheHints(t *testing.T) {
 	assert.Error(t, &UnmergedError{Unmerged: gitsync.Unmerged{Branch: "main", Ref: "refs/x"}}, "commits of the loop are not on your branch main, but at refs/x")
 }
 
-// openBacklog returns the backlog of the sandbox, with tasks that are done.
-func (e *ended) openBacklog(t *testing.T, done ...string) *backlog.Store {
+// openBacklog returns the backlog of the sandbox, with tasks that are done by these commits.
+func (e *ended) openBacklog(t *testing.T, done map[string]string) *backlog.Store {
 	t.Helper()
 	store, err := backlogs.Open(t.Context(), e.h, gitrepo.Worktree{Root: e.sb.Root, Scope: e.sb.Scope})
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, store.Close()) })
-	for _, id := range []string{"a", "other"} {
+	for _, id := range []string{"a", "rewritten", "merged", "open"} {
 		assert.NilError(t, store.Create(t.Context(), backlog.NewTask{Slug: id, Title: id}))
 	}
-	status := backlog.StatusDone
-	for _, id := range done {
-		assert.NilError(t, store.Update(t.Context(), id, backlog.Changes{Status: &status}))
+	for id, commit := range done {
+		_, err := store.Claim(t.Context(), backlog.ClaimOptions{Slug: id, Agent: "one", Lease: time.Hour})
+		assert.NilError(t, err)
+		assert.NilError(t, store.Finish(t.Context(), id, ""))
+		_, err = store.Accept(t.Context(), "one", map[string]backlog.Receipt{id: {Commit: commit}})
+		assert.NilError(t, err)
 	}
 	return store
 }
@@ -161,8 +153,8 @@ func failed(t *testing.T, store *backlog.Store) (reopened []string) {
 	return reopened
 }
 
-// A sandbox that is removed leaves no task done whose commits the user's branch lacks. Tasks that
-// are not done any more stay as they are.
+// A sandbox that is removed leaves no task done whose commits the user's branch lacks. Commits that the user has rewritten
+// since are not the sandbox's.
 func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -175,7 +167,8 @@ func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 			if tc.merged {
 				e.git(t, "reset", "-q", e.commit)
 			}
-			store := e.openBacklog(t, "a", "other")
+			rewritten := e.git(t, "commit-tree", "-m", "rewritten by the user", "-p", "HEAD", "HEAD^{tree}")
+			store := e.openBacklog(t, map[string]string{"a": e.commit, "rewritten": rewritten, "merged": e.git(t, "rev-parse", "HEAD")})
 			ReopenUnmerged(t.Context(), e.h, e.sb)
 			assert.DeepEqual(t, failed(t, store), tc.want)
 			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/main\nReopened 1 task, whose commits are not on your branch main: a\n"), !tc.merged, e.stderr.String())
