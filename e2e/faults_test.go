@@ -17,7 +17,6 @@ import (
 	is "gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/internal/testutil/engines"
-	"github.com/docker-ralph/docker-ralph/wire"
 )
 
 // One fault after another under a loop with three tasks.
@@ -33,8 +32,6 @@ type fault struct {
 	repair func(t *testing.T, m *faultRun)
 	// blocks says that it happens until the task is blocked.
 	blocks bool
-	// otherBranch says that the run's commit is on another branch, which the user merges.
-	otherBranch bool
 	// reason is part of why the run failed; empty if it does not fail.
 	reason string
 	// code is the exit code of the loop. One that did not end well is followed by
@@ -54,10 +51,10 @@ var faults = []fault{
 	{name: "tampering", step: "! ralph task delete tampering/after && ! ralph task done tampering/after && ! ralph task update tampering/after --status done && ! ralph task reopen tampering/before && ! ralph task delete --all --confirm"},
 
 	// Git.
-	{name: "other-branch", step: "git checkout -q -b other-branch", otherBranch: true, code: wire.ExitUnmerged, repair: mergeAll},
-	{name: "commits-elsewhere", step: "git checkout -q -b elsewhere && echo x >elsewhere.txt && git add elsewhere.txt && git commit -qm elsewhere", otherBranch: true, code: wire.ExitUnmerged, repair: mergeAll},
-	{name: "detached-head", step: "git checkout -q --detach", otherBranch: true, code: wire.ExitUnmerged, repair: mergeAll},
-	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", otherBranch: true, code: wire.ExitUnmerged, repair: mergeAll},
+	{name: "other-branch", step: "git checkout -q -b other-branch", reason: "not on the branch"},
+	{name: "commits-elsewhere", step: "git checkout -q -b elsewhere && echo x >elsewhere.txt && git add elsewhere.txt && git commit -qm elsewhere", reason: "not on the branch"},
+	{name: "detached-head", step: "git checkout -q --detach", reason: "not on the branch"},
+	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", reason: "not on the branch"},
 	{name: "rm-git", outside: breakGit("rm -rf .git"), reason: "git", carriedOver: true},
 	{name: "no-git-head", outside: breakGit("rm -f .git/HEAD"), reason: "git", carriedOver: true},
 	{name: "no-objects", outside: breakGit("rm -rf .git/objects"), reason: "git", carriedOver: true},
@@ -244,14 +241,6 @@ func killScript(pattern string) string {
 	return "for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline 2>/dev/null | grep -q '" + pattern + "' && kill -9 ${p#/proc/} 2>/dev/null; done; true"
 }
 
-// mergeAll merges what the sandbox has on other branches.
-func mergeAll(t *testing.T, m *faultRun) {
-	t.Helper()
-	refs := strings.Fields(m.git(t, "for-each-ref", "--format=%(refname)", "--no-merged=main", "refs/ralph/"+m.name))
-	assert.Assert(t, len(refs) > 0)
-	m.git(t, append([]string{"merge", "-q", "-m", "merge"}, refs...)...)
-}
-
 // breakGit breaks the sandbox's git directory once the commit of the first task
 // has been fetched from it.
 func breakGit(script string) func(t *testing.T, m *faultRun) {
@@ -281,15 +270,11 @@ func (m *faultRun) assertInvariants(t *testing.T) {
 	for _, name := range []string{"before", "bad", "after"} {
 		id := row.name + "/" + name
 		assert.Check(t, is.Equal(statuses[id], "done"), id)
-		branch := "main"
-		if row.otherBranch && name == "bad" {
-			branch = "--all"
-		}
 		if row.carriedOver && name == "bad" {
 			m.git(t, "cat-file", "-e", "main:"+strings.ReplaceAll(id, "/", "-")+".txt")
 			continue
 		}
-		assert.Check(t, is.Equal(strings.Count("\n"+m.git(t, "log", "--format=%s", branch)+"\n", "\nAdd "+id+"\n"), 1), "commits of %s", id)
+		assert.Check(t, is.Equal(strings.Count("\n"+m.git(t, "log", "--format=%s", "main")+"\n", "\nAdd "+id+"\n"), 1), "commits of %s", id)
 	}
 	assert.Check(t, is.Equal(m.git(t, "status", "--porcelain"), ""))
 	assert.Check(t, is.Equal(m.git(t, "rev-parse", "--abbrev-ref", "HEAD"), "main"))

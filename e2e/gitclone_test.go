@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,7 +100,7 @@ func TestCommitsAreFetchedAfterEachTask(t *testing.T) {
 func TestRecreateFetchesCommitsAndRemovesTheVolume(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		w.plan(t, task{ID: "a", Title: "Branch off", Steps: []string{"git switch -qc side && echo s > s.txt && git add -A && git commit -qm side && git switch -q main"}})
-		res := w.ralph(t, "build").expect(t, wire.ExitUnmerged)
+		res := w.ralph(t, "build", "-n", "1").expect(t, 10)
 		name := w.sandbox(t).Name
 		assert.Assert(t, is.Contains(res.stderr, `The sandbox's branch "side" is at refs/ralph/`+name+`/side`))
 		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "main")
@@ -236,16 +237,16 @@ func TestTwoBuildsShareAClone(t *testing.T) {
 // the agent checks out, and whatever a session leaves checked out.
 func TestLoopStaysOnItsBranch(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
-		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"git checkout -qb other && echo a > a.txt && git add a.txt && git commit -qm 'On other'"}},
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"git merge -q other 2>/dev/null && exit; git checkout -qb other && echo a > a.txt && git add a.txt && git commit -qm 'On other'"}},
 			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt"}})
-		res := w.ralph(t, "build").expect(t, wire.ExitUnmerged)
+		res := w.ralph(t, "build").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, "Warning: switched the worktree back to branch main; commits remain on other"))
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
-		assert.Equal(t, w.git(t, "log", "--format=%s", "HEAD~..main"), "Add b")
+		subjects := strings.Split(w.git(t, "log", "--format=%s", "main"), "\n")
+		assert.Check(t, slices.Contains(subjects, "Add b") && slices.Contains(subjects, "On other"), subjects)
 		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
 		name := w.sandbox(t).Name
 		assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+name+"/other"), "On other")
-		w.git(t, "merge", "-q", "-m", "Merge other", "refs/ralph/"+name+"/other")
 
 		w.ralph(t, "shell", "--", "sh", "-c", "git checkout -qb third && echo t > t.txt && git add t.txt && git commit -qm 'On third'").expect(t, 0)
 		w.plan(t, task{ID: "c", Title: "Add c", Steps: []string{`test "$(git symbolic-ref --short HEAD)" = main && echo c > c.txt`}})

@@ -95,7 +95,7 @@ func (r *Repo) contains(ctx context.Context, commit, ancestor string) (bool, err
 	if commit == "" {
 		return false, nil
 	}
-	if has, err := r.HasCommit(ctx, ancestor); err != nil || !has {
+	if has, err := r.hasCommit(ctx, ancestor); err != nil || !has {
 		return false, err
 	}
 	return r.git.Contains(ctx, commit, ancestor)

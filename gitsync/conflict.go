@@ -29,10 +29,7 @@ const (
 	indexLocked
 	fileInTheWay
 	operationElsewhere
-	kinds // how many a sync finds
-
-	// offBranch says that a run has made the commits elsewhere.
-	offBranch
+	kinds // how many there are
 )
 
 // Conflict says that the user's branch was not fast-forwarded. The sandbox's commits are
@@ -116,9 +113,6 @@ func (c *Conflict) rejection() string {
 
 // Error says what happened, and where both sides are.
 func (c *Conflict) Error() string {
-	if c.Kind == offBranch {
-		return fmt.Sprintf("a run has committed outside of your branch %s: its commits are at %s", c.Branch, c.Ref)
-	}
 	return fmt.Sprintf("%s: your branch %s was not fast-forwarded, the sandbox's commits are at %s", c.advice().why, c.Branch, c.Ref)
 }
 
@@ -150,7 +144,7 @@ func (c *Conflict) reset(a *advice, ref string) string {
 // advice is the only source of hints with git commands for commits of a sandbox.
 func (c *Conflict) advice() *advice {
 	a := c.adviceHere()
-	if c.Switched && slices.Contains([]Kind{diverged, movedBack, rewritten, offBranch}, c.Kind) {
+	if c.Switched && slices.Contains([]Kind{diverged, movedBack, rewritten}, c.Kind) {
 		todo, commands := a.todo, a.commands
 		a.commands = nil
 		a.todo = fmt.Sprintf("change to it with %s, then %s", a.git("switch", c.Branch), todo)
@@ -190,11 +184,6 @@ func (c *Conflict) adviceHere() *advice {
 		a.why = fmt.Sprintf("the sandbox's commits change %q, which your git encodes with the filter %q, but the sandbox cannot", c.Detail, c.Filter)
 		a.todo = fmt.Sprintf("view them with %s; leave that file out of all of them in \"docker ralph shell\", or leave them there and reopen their tasks with --recreate",
 			a.git("log", "--stat", c.Ref))
-	case offBranch:
-		a.todo = "merge them with " + a.git("merge", c.Ref)
-		if !strings.HasPrefix(c.Ref, "refs/heads/") { // else it is the user's
-			a.todo += ", or discard them with " + a.git("update-ref", "-d", c.Ref)
-		}
 	case indexLocked:
 		a.why = fmt.Sprintf("another git process holds %q", c.Detail)
 		a.todo = "run any command again; if no git process is running, remove that file"

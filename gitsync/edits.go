@@ -202,7 +202,7 @@ func (r *Repo) checkOutEdits(ctx context.Context, st *state, e *Edits) (*Conflic
 
 // applied returns the files that the user's worktree has got by [Repo.ApplyEdits], with their content then.
 func (r *Repo) applied(ctx context.Context, st state) (map[string]string, error) {
-	if has, err := r.HasCommit(ctx, st.Applied); err != nil || !has { // git gc may have removed it
+	if has, err := r.hasCommit(ctx, st.Applied); err != nil || !has { // git gc may have removed it
 		return nil, err
 	}
 	changes, err := r.git.Changes(ctx, st.Applied+"^", st.Applied)

@@ -122,7 +122,7 @@ func (r *Repo) rollBack(ctx context.Context, p *pending) error {
 	if !p.Writing {
 		return nil
 	}
-	if has, err := r.HasCommit(ctx, p.To); err != nil || !has { // git gc may have removed it
+	if has, err := r.hasCommit(ctx, p.To); err != nil || !has { // git gc may have removed it
 		return err
 	}
 	return r.git.RollBack(ctx, p.interrupted())

@@ -86,8 +86,8 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 	return res, lost, r.save(st)
 }
 
-// HasCommit reports whether the user's repository has a commit. Its ID can be an agent's.
-func (r *Repo) HasCommit(ctx context.Context, commit string) (bool, error) {
+// hasCommit reports whether the user's repository has a commit. Its ID can be an agent's.
+func (r *Repo) hasCommit(ctx context.Context, commit string) (bool, error) {
 	if !hostgit.IsObjectID(commit) {
 		return false, nil
 	}

@@ -21,8 +21,6 @@ type Unmerged struct {
 	// Why is the reason in one line, and Hints what to do.
 	Why   string   `json:"why"`
 	Hints []string `json:"hints,omitempty"`
-	// OffBranch says that a run has made them elsewhere, which no sync reports.
-	OffBranch bool `json:"-"`
 }
 
 // recordUnmerged records whether the user's branch has what a sync has found in the sandbox. A
@@ -58,25 +56,26 @@ func UnmergedCommits(stateDir, name string) *Unmerged {
 	return st.Unmerged
 }
 
-// Lacking returns those of some commits that a branch of a repository does not have. Their IDs can
-// be an agent's.
-func Lacking(ctx context.Context, wt gitrepo.Worktree, branch string, commits []string) ([]string, error) {
+// Includes reports whether a commit is one of those that the branch does not have.
+func (u Unmerged) Includes(ctx context.Context, wt gitrepo.Worktree, commit string) (bool, error) {
+	lacks, err := Lacks(ctx, wt, u.Branch, commit)
+	if err != nil || !lacks || u.Commit == "" {
+		return false, err
+	}
 	g, err := hostgit.New(wt)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	var lacking []string
-	for _, commit := range commits {
-		if !hostgit.IsObjectID(commit) {
-			continue
-		}
-		has, err := g.Contains(ctx, "refs/heads/"+branch, commit)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if err != nil || !has { // it is an error for an object that the repository does not have
-			lacking = append(lacking, commit)
-		}
+	has, err := g.Contains(ctx, u.Commit, commit)
+	return err == nil && has, ctx.Err() // it is an error for an object that the repository does not have
+}
+
+// Lacks reports whether a branch of a repository does not have a commit. Its ID can be an agent's.
+func Lacks(ctx context.Context, wt gitrepo.Worktree, branch, commit string) (bool, error) {
+	g, err := hostgit.New(wt)
+	if err != nil || !hostgit.IsObjectID(commit) {
+		return false, err
 	}
-	return lacking, nil
+	has, err := g.Contains(ctx, "refs/heads/"+branch, commit)
+	return err != nil || !has, ctx.Err() // it is an error for an object that the repository does not have
 }

@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
 	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
-	"github.com/docker-ralph/docker-ralph/ralph/backlog"
-	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -29,8 +26,7 @@ func ReopenUnmerged(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
 		where = "at " + u.Ref
 		h.Report(fmt.Sprintf("Commits that are not on your branch %s stay at %s", u.Branch, u.Ref))
 	}
-	lost := func(commit string) (bool, error) { return lacks(ctx, h, sb, u.Branch, commit) }
-	reopened, err := reopen(ctx, h, sb, lost, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
+	reopened, err := reopen(ctx, h, sb, *u, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
 	if len(reopened) > 0 {
 		h.Report(fmt.Sprintf("Reopened %s, whose commits are not on your branch %s: %s", host.Count(len(reopened), "task"), u.Branch, strings.Join(reopened, ", ")))
 	}
@@ -39,27 +35,10 @@ func ReopenUnmerged(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
 	}
 }
 
-// reopenLost makes tasks open again whose commits were lost with a git directory that was repaired
-// just now: neither it nor the user's repository has them. The note is for the user.
-func reopenLost(ctx context.Context, h host.Host, repo *gitsync.Repo, sb lifecycle.Sandbox) (note string) {
-	lost := func(commit string) (bool, error) {
-		has, err := repo.HasCommit(ctx, commit)
-		return !has, err
-	}
-	reopened, err := reopen(ctx, h, sb, lost, "its commits were lost with the git directory of the sandbox")
-	switch {
-	case err != nil:
-		return fmt.Sprintf("Warning: reopening tasks whose commits were lost: %v", err)
-	case len(reopened) > 0:
-		return fmt.Sprintf("Reopened %s, whose commits were lost: %s", host.Count(len(reopened), "task"), strings.Join(reopened, ", "))
-	}
-	return ""
-}
-
-// reopen makes tasks open again that were finished by runs with lost commits.
-func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(commit string) (bool, error), reason string) (reopened []string, err error) {
-	finished, err := finishedBy(h.LogsOf(sb), lost)
-	if err != nil || len(finished) == 0 {
+// reopen makes tasks open again whose receipts name commits that the user's branch lacks.
+func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, u gitsync.Unmerged, reason string) (reopened []string, err error) {
+	wt, err := worktreeOf(ctx, h, sb)
+	if err != nil {
 		return nil, err
 	}
 	store, err := backlogs.ReadOf(ctx, h, sb)
@@ -68,62 +47,21 @@ func reopen(ctx context.Context, h host.Host, sb lifecycle.Sandbox, lost func(co
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
-	done, err := store.Lines(ctx, backlog.Filter{Statuses: []string{backlog.StatusDone}})
+	accepted, err := store.Accepted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range finished {
-		if !slices.ContainsFunc(done, func(t backlog.Line) bool { return t.Slug == id }) {
-			continue
+	for _, t := range accepted {
+		left, err := u.Includes(ctx, wt, t.Receipt.Commit)
+		if err == nil && left {
+			err = store.MakeOpen(ctx, t.Slug, reason)
 		}
-		if err := store.MakeOpen(ctx, id, reason); err != nil {
+		if err != nil {
 			return reopened, err
 		}
-		reopened = append(reopened, termsafe.Line(id))
+		if left {
+			reopened = append(reopened, termsafe.Line(t.Slug))
+		}
 	}
 	return reopened, nil
-}
-
-// recentLoops is in how many loops a task is searched for.
-const recentLoops = 5
-
-// finishedBy returns the tasks whose commits are lost, by the latest run with commits that finished them.
-func finishedBy(logs string, lost func(commit string) (bool, error)) (found []string, err error) {
-	seen := map[string]bool{}
-	for _, loop := range runlog.Recent(logs, recentLoops, runlog.Any) {
-		log, err := runlog.Find(logs, func(l runlog.Loop) bool { return l.ID == loop.ID })
-		if err != nil {
-			continue // pruned meanwhile
-		}
-		runs := log.Iterations()
-		log.Close()
-		for _, run := range slices.Backward(runs) {
-			made := slices.Clip(run.OffBranch)
-			if run.Commits > 0 {
-				made = append(made, run.Commit)
-			}
-			done := slices.DeleteFunc(slices.Clone(run.Done), func(id string) bool { return seen[id] })
-			if len(made) == 0 || len(done) == 0 {
-				continue
-			}
-			for _, id := range done {
-				seen[id] = true
-			}
-			if gone, err := anyLost(made, lost); err != nil {
-				return nil, err
-			} else if gone {
-				found = append(found, done...)
-			}
-		}
-	}
-	return found, nil
-}
-
-func anyLost(commits []string, lost func(commit string) (bool, error)) (bool, error) {
-	for _, commit := range commits {
-		if gone, err := lost(commit); err != nil || gone {
-			return gone, err
-		}
-	}
-	return false, nil
 }

@@ -86,8 +86,5 @@ func (g *Git) repair(ctx context.Context, sb lifecycle.Sandbox, broken error) (g
 		note += fmt.Sprintf(", without unfetched commits (%v): its old contents are in .git/%s in the sandbox", lost, gitsync.LostFolder)
 	}
 	g.repairs = append(g.repairs, note)
-	if note := reopenLost(ctx, g.Host, g.Repo, sb); note != "" {
-		g.repairs = append(g.repairs, note)
-	}
 	return res, nil
 }

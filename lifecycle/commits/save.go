@@ -43,9 +43,6 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 		h.Warn(err)
 		if res, lost, err = repo.Repair(ctx, sh); err == nil {
 			ReportSync(h, res)
-			if note := reopenLost(ctx, h, repo, sb); note != "" {
-				h.Report(note)
-			}
 			res, err = repo.Fetch(ctx, sh, true)
 		}
 	}

@@ -46,29 +46,25 @@ func NewUnmergedError(u gitsync.Unmerged) *UnmergedError {
 // Unwrap returns the cause.
 func (e *UnmergedError) Unwrap() error { return e.Err }
 
-// UnmergedOf returns what the last sync with a sandbox has left out of the user's branch, or runs have
-// committed elsewhere, unless the user has merged it since; nil for nothing. It needs no engine.
+// UnmergedOf returns what the last sync with a sandbox has left out of the user's branch, unless the user has
+// merged it since; nil for nothing. It needs no engine.
 func UnmergedOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) *gitsync.Unmerged {
 	u := gitsync.UnmergedCommits(h.StateDir, sb.Name)
 	if u != nil && u.Commit != "" {
 		if lacks, err := lacks(ctx, h, sb, u.Branch, u.Commit); err == nil && !lacks {
-			u = nil
+			return nil
 		}
-	}
-	if u == nil {
-		u = offBranch(ctx, h, sb)
 	}
 	return u
 }
 
-// lacks reports whether a branch does not have all of some commits.
-func lacks(ctx context.Context, h host.Host, sb lifecycle.Sandbox, branch string, commits ...string) (bool, error) {
+// lacks reports whether a branch does not have a commit.
+func lacks(ctx context.Context, h host.Host, sb lifecycle.Sandbox, branch, commit string) (bool, error) {
 	wt, err := worktreeOf(ctx, h, sb)
 	if err != nil {
 		return false, err
 	}
-	lacking, err := gitsync.Lacking(ctx, wt, branch, commits)
-	return len(lacking) > 0, err
+	return gitsync.Lacks(ctx, wt, branch, commit)
 }
 
 // UnmergedBy returns what the user's branch lacks of the latest loop of a sandbox; nil for nothing,

@@ -43,18 +43,7 @@ func newEnded(t *testing.T) *ended {
 	e.sb = lifecycle.Sandbox{Name: "ralph-test", Root: e.wt.Root, MainRoot: e.wt.MainRoot, Scope: e.wt.Scope, Private: true}
 	e.commit = e.git(t, "commit-tree", "-m", "the agent's", "-p", "HEAD", "HEAD^{tree}")
 	e.loop = runlog.Loop{ID: "20260102-030405-build", Mode: "build", Branch: "main", Started: time.Now(), Ended: time.Now(), Stop: "complete"}
-	e.log(t, e.loop.ID, runlog.Iteration{N: 1, Done: []string{"a", "b"}, Commit: e.commit, Commits: 1})
 	return e
-}
-
-// log writes the log of a loop with one run.
-func (e *ended) log(t *testing.T, id string, run runlog.Iteration) {
-	t.Helper()
-	loop := e.loop
-	loop.ID = id
-	for name, content := range map[string]any{"loop.json": loop, "iterations.jsonl": run} {
-		e.write(t, filepath.Join(e.h.LogsOf(e.sb), id, name), content)
-	}
 }
 
 func (e *ended) git(t *testing.T, args ...string) string {
@@ -124,47 +113,6 @@ func TestEndOfALoopWithoutItsCommits(t *testing.T) {
 	}
 }
 
-// A commit that a run has made elsewhere is like one that a sync has left out, in every loop since. A task
-// counts for the latest run that has finished it.
-func TestEndOfALoopWithCommitsOffTheBranch(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		before   func(t *testing.T, e *ended)
-		want     int
-		reopened []string
-	}{
-		{"only there", func(*testing.T, *ended) {}, wire.ExitUnmerged, []string{"a"}},
-		{"merged", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.git(t, "reset", "-q", e.commit)
-		}, 0, nil},
-		{"at no ref", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/other")
-		}, 0, nil},
-		{"done again since", func(t *testing.T, e *ended) {
-			t.Helper()
-			e.log(t, "20260102-040405-build", runlog.Iteration{N: 1, Done: []string{"a"}, Commit: e.git(t, "rev-parse", "HEAD"), Commits: 1})
-		}, wire.ExitUnmerged, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			e := newEnded(t)
-			e.state(t, map[string]any{"clone": true})
-			e.log(t, e.loop.ID, runlog.Iteration{N: 1, Done: []string{"a"}, OffBranch: []string{e.commit}})
-			e.git(t, "update-ref", "refs/ralph/ralph-test/other", e.commit)
-			tc.before(t, e)
-
-			end := EndOf(t.Context(), e.h, e.sb, e.loop)
-
-			assert.Equal(t, end.ExitCode, tc.want, end.Error)
-			store := e.openBacklog(t, "a", "other")
-			ReopenUnmerged(t.Context(), e.h, e.sb)
-			assert.DeepEqual(t, failed(t, store), tc.reopened)
-			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/other"), tc.want != 0)
-		})
-	}
-}
-
 func TestUnmergedErrorHasTheHints(t *testing.T) {
 	err := NewUnmergedError(gitsync.Unmerged{Branch: "main", Why: "held back", Hints: []string{"first", "second"}})
 	assert.Error(t, err, "held back")
@@ -172,18 +120,21 @@ func TestUnmergedErrorHasTheHints(t *testing.T) {
 	assert.Error(t, &UnmergedError{Unmerged: gitsync.Unmerged{Branch: "main", Ref: "refs/x"}}, "commits of the loop are not on your branch main, but at refs/x")
 }
 
-// openBacklog returns the backlog of the sandbox, with tasks that are done.
-func (e *ended) openBacklog(t *testing.T, done ...string) *backlog.Store {
+// openBacklog returns the backlog of the sandbox, with tasks that are done by these commits.
+func (e *ended) openBacklog(t *testing.T, done map[string]string) *backlog.Store {
 	t.Helper()
 	store, err := backlogs.Open(t.Context(), e.h, gitrepo.Worktree{Root: e.sb.Root, Scope: e.sb.Scope})
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, store.Close()) })
-	for _, id := range []string{"a", "other"} {
+	for _, id := range []string{"a", "rewritten", "merged", "open"} {
 		assert.NilError(t, store.Create(t.Context(), backlog.NewTask{Slug: id, Title: id}))
 	}
-	status := backlog.StatusDone
-	for _, id := range done {
-		assert.NilError(t, store.Update(t.Context(), id, backlog.Changes{Status: &status}))
+	for id, commit := range done {
+		_, err := store.Claim(t.Context(), backlog.ClaimOptions{Slug: id, Agent: "one", Lease: time.Hour})
+		assert.NilError(t, err)
+		assert.NilError(t, store.Finish(t.Context(), id, ""))
+		_, err = store.Accept(t.Context(), "one", map[string]backlog.Receipt{id: {Commit: commit}})
+		assert.NilError(t, err)
 	}
 	return store
 }
@@ -202,8 +153,8 @@ func failed(t *testing.T, store *backlog.Store) (reopened []string) {
 	return reopened
 }
 
-// A sandbox that is removed leaves no task done whose commits the user's branch lacks. Tasks that
-// are not done any more stay as they are.
+// A sandbox that is removed leaves no task done whose commits the user's branch lacks. Commits that the user has rewritten
+// since are not the sandbox's.
 func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -216,43 +167,11 @@ func TestTasksAreReopenedWithTheirSandbox(t *testing.T) {
 			if tc.merged {
 				e.git(t, "reset", "-q", e.commit)
 			}
-			store := e.openBacklog(t, "a", "other")
+			rewritten := e.git(t, "commit-tree", "-m", "rewritten by the user", "-p", "HEAD", "HEAD^{tree}")
+			store := e.openBacklog(t, map[string]string{"a": e.commit, "rewritten": rewritten, "merged": e.git(t, "rev-parse", "HEAD")})
 			ReopenUnmerged(t.Context(), e.h, e.sb)
 			assert.DeepEqual(t, failed(t, store), tc.want)
 			assert.Equal(t, strings.Contains(e.stderr.String(), "stay at refs/ralph/ralph-test/main\nReopened 1 task, whose commits are not on your branch main: a\n"), !tc.merged, e.stderr.String())
-		})
-	}
-}
-
-// A git directory can be emptied before the host has fetched its last commits.
-func TestTasksAreReopenedIfTheirCommitsAreLost(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		done  []string
-		prune bool
-		want  []string
-	}{
-		{"lost", []string{"a", "other"}, true, []string{"a"}},
-		{"fetched, but not on the branch", []string{"a"}, false, nil},
-		{"open again already", []string{"other"}, true, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			e := newEnded(t)
-			if tc.prune {
-				e.git(t, "update-ref", "-d", "refs/ralph/ralph-test/main")
-				e.git(t, "reflog", "expire", "--expire=now", "--all")
-				e.git(t, "prune", "--expire=now")
-			}
-			wt, err := worktreeOf(t.Context(), e.h, e.sb)
-			assert.NilError(t, err)
-			repo, err := gitsync.Open(wt, e.sb.Name, e.h.StateDir)
-			assert.NilError(t, err)
-			store := e.openBacklog(t, tc.done...)
-
-			note := reopenLost(t.Context(), e.h, repo, e.sb)
-
-			assert.DeepEqual(t, failed(t, store), tc.want)
-			assert.Equal(t, note == "Reopened 1 task, whose commits were lost: a", tc.want != nil, note)
 		})
 	}
 }

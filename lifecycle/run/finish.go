@@ -81,8 +81,6 @@ func unmergedError(ctx context.Context, h host.Host, sb lifecycle.Sandbox, unsav
 	switch {
 	case unsaved != nil:
 		return &commits.UnmergedError{Unmerged: gitsync.Unmerged{Branch: sb.Scope.Branch}, Err: unsaved}
-	case u != nil && u.OffBranch:
-		return commits.NewUnmergedError(*u)
 	case u != nil:
 		return &commits.UnmergedError{Unmerged: *u}
 	}

@@ -8,13 +8,9 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
-// Keep creates a ref for the commits of an attempt that the host does not fetch yet.
-func (w Worktree) Keep(ctx context.Context, id attemptref.ID) (ref string, err error) {
-	head, err := w.git(ctx, nil, "", "rev-parse", "--verify", "HEAD^{commit}")
-	if err == nil {
-		ref, err = w.create(ctx, attemptref.Unfetched, id, head)
-	}
-	if err != nil {
+// Keep creates a ref for the commits of an attempt, up to that commit, that the host does not fetch yet.
+func (w Worktree) Keep(ctx context.Context, id attemptref.ID, commit string) (ref string, err error) {
+	if ref, err = w.create(ctx, attemptref.Unfetched, id, commit); err != nil {
 		return "", fmt.Errorf("keeping the commits of task %s: %w", id.Task, err)
 	}
 	return ref, nil

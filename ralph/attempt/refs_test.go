@@ -11,7 +11,7 @@ import (
 func TestKeepAndPublish(t *testing.T) {
 	w, sh := repo(t)
 	first := attemptref.ID{Task: "a/1", N: 1}
-	ref, err := w.Keep(t.Context(), first)
+	ref, err := w.Keep(t.Context(), first, "HEAD")
 	assert.NilError(t, err)
 	assert.Equal(t, ref, "refs/ralph/refused/a/1/1")
 	assert.Equal(t, sh("git rev-parse "+ref), sh("git rev-parse HEAD"))
@@ -22,7 +22,7 @@ func TestKeepAndPublish(t *testing.T) {
 	assert.Equal(t, sh("git for-each-ref --format='%(refname)' refs/ralph"), "")
 
 	sh("GIT_COMMITTER_DATE='2040-01-01 00:00Z' git commit -q --allow-empty -m later")
-	again, err := w.Keep(t.Context(), first)
+	again, err := w.Keep(t.Context(), first, "HEAD")
 	assert.NilError(t, err)
 	assert.DeepEqual(t, w.List(t.Context()), map[string][]string{"a/1": {again, published}})
 	published, err = w.Publish(t.Context(), first, again)
@@ -31,7 +31,6 @@ func TestKeepAndPublish(t *testing.T) {
 
 	_, err = w.Publish(t.Context(), first, "refs/ralph/refused/gone/1")
 	assert.ErrorContains(t, err, "publishing refs/ralph/refused/gone/1: ")
-	sh("git checkout -q --orphan empty")
-	_, err = w.Keep(t.Context(), first)
+	_, err = w.Keep(t.Context(), first, "gone")
 	assert.ErrorContains(t, err, "keeping the commits of task a/1: ")
 }

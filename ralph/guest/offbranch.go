@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // heads returns the commits of the repository's branches, by ref.
@@ -24,7 +26,7 @@ func (b *Branch) heads(ctx context.Context) (map[string]string, error) {
 }
 
 // OffBranch records the branches before a run. After the run and [Branch.Restore], find returns the last
-// commits that the run has made elsewhere and that the branch lacks, and those of named commits that it
+// commits that the run has made elsewhere and whose changes the branch lacks, and those of named commits that it
 // lacks, which get a branch if they have none. In a repository that the user works in, too, only the
 // worktree's own commits are the run's.
 func (b *Branch) OffBranch(ctx context.Context) (find func(ctx context.Context, named []string) ([]string, error), err error) {
@@ -79,5 +81,43 @@ func (b *Branch) lacking(ctx context.Context, commits []string, before map[strin
 		return nil, err
 	}
 	lacking := strings.Fields(out)
-	return slices.DeleteFunc(commits, func(id string) bool { return !slices.Contains(lacking, id) }), nil
+	commits = slices.DeleteFunc(commits, func(id string) bool { return !slices.Contains(lacking, id) })
+	var found []string
+	for _, id := range commits {
+		same, err := b.sameChanges(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			found = append(found, id)
+		}
+	}
+	return found, nil
+}
+
+// sameChanges reports whether the branch has the changes of a commit and of those before it in other commits:
+// the run has rebased or picked them, or squashed them to one.
+func (b *Branch) sameChanges(ctx context.Context, commit string) (bool, error) {
+	tip := b.commit(ctx, b.ref)
+	if tip == "" {
+		return false, nil
+	}
+	base, err := b.git(ctx, "", "merge-base", tip, commit)
+	if gitrepo.SaysNo(err) {
+		return false, nil
+	}
+	var left, trees, tree string
+	if err == nil {
+		left, err = b.git(ctx, "", "rev-list", "--max-count=1", "--cherry-pick", "--right-only", "--no-merges", tip+"..."+commit, "--")
+	}
+	if err == nil && left != "" {
+		trees, err = b.git(ctx, "", "log", "--format=%T", base+".."+tip, "--")
+	}
+	if err == nil && left != "" {
+		tree, err = b.git(ctx, "", "rev-parse", "--verify", commit+"^{tree}")
+	}
+	if err != nil {
+		return false, fmt.Errorf("comparing commit %s: %w", commit, err)
+	}
+	return left == "" || slices.Contains(strings.Fields(trees), tree), nil
 }

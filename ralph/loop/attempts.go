@@ -16,7 +16,7 @@ import (
 // Attempts keeps what runs have left, apart from the next one: see [attempt.Worktree].
 type Attempts interface {
 	SetAside(ctx context.Context, id attemptref.ID, before attempt.State) (attempt.Saved, error)
-	Keep(ctx context.Context, id attemptref.ID) (ref string, err error)
+	Keep(ctx context.Context, id attemptref.ID, commit string) (ref string, err error)
 	Publish(ctx context.Context, id attemptref.ID, ref string) (published string, err error)
 	List(ctx context.Context) map[string][]string
 }
@@ -57,8 +57,12 @@ func (l *loop) settle(ctx context.Context, it *iteration) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	reset := l.mayReset(it.head)
-	if it.attempt = it.aside.Ref; reset && it.attempt == "" {
-		if it.attempt, it.noGit = l.Attempts.Keep(ctx, it.id); it.noGit != nil {
+	if it.attempt = it.aside.Ref; it.attempt == "" && (reset || len(it.offBranch) > 0) {
+		commit := it.head
+		if !reset {
+			commit = it.offBranch[0]
+		}
+		if it.attempt, it.noGit = l.Attempts.Keep(ctx, it.id, commit); it.noGit != nil {
 			return
 		}
 	}
@@ -71,6 +75,8 @@ func (l *loop) settle(ctx context.Context, it *iteration) {
 	switch {
 	case reset:
 		it.noGit = l.reset(ctx, it)
+	case len(it.offBranch) > 0 && it.id.Task == withoutTask:
+		l.unassigned = unassigned{it.attempt, it.rejected}
 	case it.aside.Files > 0:
 		l.printf("Set aside %s that the run did not commit: %s\n", count(it.aside.Files, "change"), it.attempt)
 	}

@@ -32,6 +32,9 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	it.finished = it.before.finished(after, l.AgentID)
 	it.failedByAgent = it.before.failedByAgent(after, it.released)
 	it.asked = it.before.asked(after)
+	if err := l.checkBranch(ctx, it); err != nil {
+		return Failed, err
+	}
 	switch {
 	case !l.acceptable(it):
 		return noStop, nil

@@ -16,18 +16,28 @@ import (
 // acceptable reports whether the host may take the commits of a run: those of finished tasks, and those of a run that
 // has succeeded without any task.
 func (l *loop) acceptable(it *iteration) bool {
+	return l.countsCommits(it) && (len(it.finished) > 0 || it.head != l.accepted)
+}
+
+// countsCommits reports whether commits of a run are acceptable, if it has made some.
+func (l *loop) countsCommits(it *iteration) bool {
 	switch {
 	case it.rejected != "" || l.Backlog == nil:
 		return false
 	case len(it.finished) > 0:
 		return true
 	}
-	return l.Reset != nil && it.noGit == nil && it.class == classNone && it.head != l.accepted && len(it.tasks()) == 0
+	return l.Reset != nil && it.noGit == nil && it.class == classNone && len(it.tasks()) == 0
 }
 
 // endRun has the host take the commits of a run whose checks have passed; then its finished tasks are done. Otherwise
 // they are open again.
 func (l *loop) endRun(ctx context.Context, it *iteration) (Stop, error) {
+	if l.AgentID == "" { // a plan, which has no checks
+		if err := l.checkBranch(ctx, it); err != nil {
+			return Failed, err
+		}
+	}
 	if !l.acceptable(it) {
 		return noStop, nil
 	}

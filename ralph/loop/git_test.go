@@ -64,7 +64,7 @@ func newGatedLoop(t *testing.T, tasks []string, scripts ...string) *gitLoop {
 	g := newGitLoop(t, tasks, scripts...)
 	branch := guest.LoopBranch(t.Context(), g.Dir, "main")
 	branch.Private = true
-	g.Restore, g.Reset = branch.Restore, branch.Reset
+	g.Restore, g.Reset, g.OffBranch = branch.Restore, branch.Reset, branch.OffBranch
 	g.Committed = func(ctx context.Context, commit string) bool {
 		return exec.CommandContext(ctx, "git", "-C", g.Dir, "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
 	}

@@ -43,7 +43,7 @@ const (
 	outcomeDone        = "done"
 	outcomeReleased    = "released"
 	outcomeUnchecked   = "checks failed"
-	outcomeRefused     = "refused" // by the host
+	outcomeRefused     = "refused" // by the host, or outside of the branch
 	outcomeNothing     = "no task"
 	outcomeEnded       = "ended" // nothing more is known
 	outcomeFailed      = OutcomeFailed
@@ -83,9 +83,11 @@ type iteration struct {
 	aside         attempt.Saved     // what it did not commit
 	leftOut       amend.LeftOut     // what its commits do not have
 	incomplete    bool              // a task is open again for that, or because it has broken git
-	offBranch     []string          // its commits that the branch lacks
+	offBranch     []string          // its commits that the branch lacks, if it was rejected for them
 	nested        []string          // uncommitted paths before it
 	cutShort      bool              // an interrupt kept the checks from ending
+
+	findOffBranch func(ctx context.Context, named []string) ([]string, error) // nil if unknown
 }
 
 // iterate performs one run and returns the reason to stop, if any.
@@ -107,7 +109,8 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		stop, err := l.withoutHost(err)
 		return before, stop, err
 	}
-	uncommitted, removeLeftOut, offBranch := l.uncommitted(ctx), l.recordCommits(ctx), l.recordBranches(ctx)
+	uncommitted, removeLeftOut := l.uncommitted(ctx), l.recordCommits(ctx)
+	it.findOffBranch = l.recordBranches(ctx)
 	if l.Attempts != nil {
 		l.attempts = l.Attempts.List(ctx)
 	}
@@ -128,7 +131,6 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	if stop == noStop && failed == nil {
 		stop, failed = l.endRun(ctx, it)
 	}
-	l.findOffBranch(ctx, it, offBranch)
 	l.settle(ctx, it)
 	l.forgive(ctx, it)
 	failed = errors.Join(failed, l.askAboutBlocked(ctx, it))
@@ -267,7 +269,7 @@ func (l *loop) entry(it *iteration) runlog.Iteration {
 		Tokens: used.Tokens, CostUSD: used.CostUSD, CostEstimated: it.estimated(), Refused: it.refused,
 		Model: cmp.Or(it.model, it.mainModel(), l.Agent.Model(l.Session)), Checks: it.checks, Retries: it.retries,
 		Denied: it.denied.Calls, HookErrors: len(it.hooks), Planned: l.planned(it),
-		OffBranch: it.offBranch, Attempt: it.attempt,
+		Attempt: it.attempt,
 	}
 }
 
@@ -335,7 +337,7 @@ func (it *iteration) name(planning bool) string {
 		return outcomeLimit
 	case it.incomplete:
 		return outcomeFailed
-	case it.verdict.Refused != "":
+	case it.verdict.Refused != "", len(it.offBranch) > 0:
 		return outcomeRefused
 	case it.blameless:
 		return outcomeReleased

@@ -2,11 +2,9 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"strings"
 )
-
-// maxOffBranch bounds the commits that a log has of one run.
-const maxOffBranch = 50
 
 // recordBranches returns a function that finds the commits of a run that the branch lacks, or nil.
 func (l *loop) recordBranches(ctx context.Context) func(context.Context, []string) ([]string, error) {
@@ -21,11 +19,10 @@ func (l *loop) recordBranches(ctx context.Context) func(context.Context, []strin
 	return find
 }
 
-// findOffBranch records the commits of a run that the branch lacks: the loop has not succeeded for the
-// user until the branch has them.
-func (l *loop) findOffBranch(ctx context.Context, it *iteration, find func(context.Context, []string) ([]string, error)) {
-	if find == nil {
-		return
+// checkBranch rejects a run that has committed outside of the branch: neither its checks nor the user would see that.
+func (l *loop) checkBranch(ctx context.Context, it *iteration) error {
+	if it.findOffBranch == nil || it.noGit != nil || !l.countsCommits(it) {
+		return nil
 	}
 	var named []string
 	for _, slug := range it.finished {
@@ -33,11 +30,21 @@ func (l *loop) findOffBranch(ctx context.Context, it *iteration, find func(conte
 			named = append(named, commit)
 		}
 	}
-	found, err := find(context.WithoutCancel(ctx), named)
+	found, err := it.findOffBranch(context.WithoutCancel(ctx), named)
 	if err != nil {
 		l.warnOnce("off branch", "%s", err)
 	}
-	it.offBranch = found[:min(len(found), maxOffBranch)]
+	if len(found) == 0 {
+		return nil
+	}
+	if other := l.otherSession(); other != "" {
+		l.warnf("%s, which may be commits of %q", offBranchLine(found), other)
+		return nil
+	}
+	it.offBranch = found
+	reason := offBranchLine(found) + ": commit to the branch that was checked out at the beginning, and delete branches that are not needed"
+	l.warnf("the run was not accepted: %s", offBranchLine(found))
+	return l.reject(ctx, it, reason, "the session committed outside of the branch")
 }
 
 // offBranchLine names commits that the branch lacks.
@@ -46,5 +53,5 @@ func offBranchLine(commits []string) string {
 	for _, id := range commits[:min(len(commits), maxLeftOut)] {
 		names = append(names, short(id))
 	}
-	return "not on the branch: " + strings.Join(names, ", ")
+	return fmt.Sprintf("%s not on the branch: %s", count(len(commits), "commit"), strings.Join(names, ", "))
 }

@@ -26,9 +26,6 @@ func line(it runlog.Iteration) string {
 	if it.Commit != "" {
 		parts = append(parts, "commit "+short(it.Commit))
 	}
-	if len(it.OffBranch) > 0 {
-		parts = append(parts, offBranchLine(it.OffBranch))
-	}
 	parts = append(parts, took(it.Seconds))
 	if it.Model != "" {
 		parts = append(parts, it.Model)
@@ -82,9 +79,6 @@ func (l *loop) summarize() {
 		commit := "-"
 		if it.Commit != "" {
 			commit = short(it.Commit)
-		}
-		if len(it.OffBranch) > 0 {
-			commit = strings.TrimPrefix(commit+", ", "-, ") + offBranchLine(it.OffBranch)
 		}
 		_, _ = fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", it.N, task, it.Outcome, commit, took(it.Seconds), tokensOf(it), strings.TrimPrefix(costOf(it), "cost "))
 	}

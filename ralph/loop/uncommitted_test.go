@@ -46,12 +46,12 @@ func (a *aside) SetAside(ctx context.Context, id attemptref.ID, before attempt.S
 		saved.Files++
 	}
 	if saved.Files > 0 {
-		saved.Ref, err = a.Keep(ctx, id)
+		saved.Ref, err = a.Keep(ctx, id, "")
 	}
 	return saved, err
 }
 
-func (a *aside) Keep(_ context.Context, id attemptref.ID) (string, error) {
+func (a *aside) Keep(_ context.Context, id attemptref.ID, _ string) (string, error) {
 	ref := id.Ref(attemptref.Unfetched, a.refs[id.Task])
 	a.refs[id.Task] = append([]string{ref}, a.refs[id.Task]...)
 	return ref, nil

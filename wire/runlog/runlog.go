@@ -39,8 +39,6 @@ type Iteration struct {
 	Reason  string   `json:"reason,omitempty"`
 	Commit  string   `json:"commit,omitempty"` // the last one
 	Commits int      `json:"commits"`
-	// OffBranch are commits that the branch lacked after the run, e.g. on another one.
-	OffBranch []string `json:"off_branch,omitempty"`
 	// Attempt is the ref of what the run has left that is not on the branch.
 	Attempt string `json:"attempt,omitempty"`
 
