@@ -115,7 +115,7 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			assert.NilError(t, err)
 			assert.Check(t, is.Contains(try(t, s.Driver, sb, spec, ask...), "403 Forbidden"))
 			_, err = control("allow", "no host")
-			assert.ErrorContains(t, err, "not a host name")
+			assert.ErrorContains(t, err, "invalid host name")
 			stats, err := control("stats")
 			assert.NilError(t, err)
 			assert.Check(t, is.Contains(stats, "blocked.example"))
