@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,7 +38,7 @@ func (l *loop) checkBranch(ctx context.Context, it *iteration) error {
 	if len(found) == 0 {
 		return nil
 	}
-	if other := l.otherSession(); other != "" {
+	if other := l.otherSession(); other != "" && !it.owns(found, named) {
 		l.warnf("%s, which may be commits of %q", offBranchLine(found), other)
 		return nil
 	}
@@ -45,6 +46,17 @@ func (l *loop) checkBranch(ctx context.Context, it *iteration) error {
 	reason := offBranchLine(found) + ": commit to the branch that was checked out at the beginning, and delete branches that are not needed"
 	l.warnf("the run was not accepted: %s", offBranchLine(found))
 	return l.reject(ctx, it, reason, "the session committed outside of the branch")
+}
+
+// owns reports whether commits elsewhere are those of the run, and not of another session: its task names one, or was
+// finished without a commit on the branch.
+func (it *iteration) owns(elsewhere, named []string) bool {
+	if len(it.finished) > 0 && it.head == it.before.head {
+		return true
+	}
+	return slices.ContainsFunc(named, func(name string) bool {
+		return slices.ContainsFunc(elsewhere, func(id string) bool { return strings.HasPrefix(id, name) })
+	})
 }
 
 // offBranchLine names commits that the branch lacks.

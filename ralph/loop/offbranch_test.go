@@ -73,7 +73,11 @@ func TestOtherCommitsOutsideOfTheBranch(t *testing.T) {
 	}{
 		{name: "a failed run", script: elsewhere + "exit 1", set: func(g *gitLoop) { g.backlog.held = []string{"a"} }, outcome: outcomeFailed},
 		{
-			name: "another session", script: elsewhere + finished("a"), outcome: outcomeDone, warning: `1 commit not on the branch: `,
+			name: "another session", script: elsewhere + commit("b.txt") + finished("a"), outcome: outcomeDone, warning: `which may be commits of "ralph shell"`,
+			set: func(g *gitLoop) { g.OtherSession = func() string { return "ralph shell" } },
+		},
+		{
+			name: "nothing on the branch beside another session", script: elsewhere + finished("a"), outcome: outcomeRefused, warning: "the run was not accepted",
 			set: func(g *gitLoop) { g.OtherSession = func() string { return "ralph shell" } },
 		},
 		{
