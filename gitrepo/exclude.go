@@ -21,11 +21,16 @@ func (w Worktree) Exclude(ctx context.Context, path string) (changed bool, err e
 	if !SaysNo(err) {
 		return false, err
 	}
-	file := filepath.Join(w.CommonDir, "info", "exclude")
-	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil { //nolint:gosec // as git
+	root, err := os.OpenRoot(w.CommonDir) // an agent can have made a link out of a directory that it shares
+	if err != nil {
 		return false, err
 	}
-	content, err := os.ReadFile(file)
+	defer func() { _ = root.Close() }()
+	const file = "info/exclude"
+	if err := root.MkdirAll("info", 0o777); err != nil {
+		return false, err
+	}
+	content, err := root.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
@@ -33,7 +38,7 @@ func (w Worktree) Exclude(ctx context.Context, path string) (changed bool, err e
 	if len(content) > 0 && !bytes.HasSuffix(content, []byte("\n")) {
 		line = "\n" + line
 	}
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666) //nolint:gosec // as git
+	f, err := root.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 	if err != nil {
 		return false, err
 	}

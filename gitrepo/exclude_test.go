@@ -50,3 +50,24 @@ func TestExclude(t *testing.T) {
 		})
 	}
 }
+
+// Nothing is written behind a link that leaves the repository.
+func TestExcludeFollowsNoLinkOutside(t *testing.T) {
+	isolate(t)
+	root, outside := tempDir(t), filepath.Join(tempDir(t), "rc")
+	assert.NilError(t, os.WriteFile(outside, []byte("mine\n"), 0o600))
+	gitIn(t, root, "init", "-q", "-b", "main")
+	gitIn(t, root, "remote", "add", "origin", "https://h/a/b")
+	file := filepath.Join(root, ".git", "info", "exclude")
+	assert.NilError(t, os.RemoveAll(file))
+	assert.NilError(t, os.MkdirAll(filepath.Dir(file), 0o700))
+	assert.NilError(t, os.Symlink(outside, file))
+	w, err := Detect(t.Context(), root, noenv)
+	assert.NilError(t, err)
+
+	_, err = w.Exclude(t.Context(), filepath.Join(root, "report.html"))
+	assert.ErrorContains(t, err, "escapes")
+	content, err := os.ReadFile(outside)
+	assert.NilError(t, err)
+	assert.Equal(t, string(content), "mine\n")
+}
