@@ -26,8 +26,6 @@ import (
 const (
 	// taskWait is how long a task command waits for the host.
 	taskWait = 2 * time.Minute
-	// beginWait is how long a command that needs no host waits for it before it starts.
-	beginWait = 5 * time.Second
 	// unbounded is the wait of a loop without max_wait.
 	unbounded = 10 * 365 * 24 * time.Hour
 )
@@ -70,16 +68,28 @@ func (o Options) connect(wait time.Duration) (*host, error) {
 	return h, nil
 }
 
-// begin tells the host that this process is the command of its session. Without an answer, the host refuses task commands.
-func (o Options) begin(ctx context.Context) error {
+// begin tells the host that this process is the command of its session, without waiting for that, until stop is called.
+func (o Options) begin(ctx context.Context) (stop func()) {
 	if !inSandbox() || os.Getenv(wire.SessionEnv) == "" {
-		return nil
+		return func() {}
 	}
-	h, err := o.connect(beginWait)
-	if err != nil {
-		return err
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		h, err := o.connect(unbounded)
+		if err == nil {
+			h.onWait(func(bool) {}) // a task command says so itself
+			err = h.Begin(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			_, _ = fmt.Fprintln(o.Stderr, "Warning: task commands will be refused:", err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
 	}
-	return h.Begin(ctx)
 }
 
 // onWait replaces what is called when a wait for the host begins and ends.

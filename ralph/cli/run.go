@@ -67,9 +67,7 @@ func (o Options) withSession(ctx context.Context, do func(*agentEnv) (int, error
 		return exitFailure
 	}
 	defer s.remove()
-	if err := o.begin(ctx); err != nil {
-		_, _ = fmt.Fprintln(o.Stderr, "Warning: task commands will be refused:", err)
-	}
+	defer o.begin(ctx)() // until then, the host does not answer task commands
 	code, err := do(s)
 	if err != nil {
 		o.fail(err)
