@@ -18,6 +18,14 @@ func (r *Repo) WithLoop() *Repo {
 	return &with
 }
 
+// PushAhead is [Repo.Push] while a loop goes on in the sandbox: one that finds the user on another branch only
+// fetches: the sandbox stays on its own.
+func (r *Repo) PushAhead(ctx context.Context, sh Shell) (Result, error) {
+	with := r.WithLoop()
+	with.stay = true
+	return with.Push(ctx, sh)
+}
+
 // RejectedError says that the user's repository does not take the commits of a run, for a reason that another
 // run can avoid.
 type RejectedError struct{ Err error }

@@ -58,14 +58,19 @@ func (r *Repo) Check(ctx context.Context) error {
 	if op := r.operation(); op != "" {
 		return hint.Wrap(fmt.Errorf("a %s is in progress in this worktree", op), "finish or abort it: see %q", "git status")
 	}
-	branch, err := r.git.Branch(ctx)
-	if err != nil {
+	if _, err := r.branch(ctx); err != nil {
 		return err
 	}
-	if branch == "" {
-		return hint.Wrap(gitrepo.ErrDetached, "switch to a branch, or pass --workspace live")
-	}
 	return r.check(ctx, true)
+}
+
+// branch returns the branch that the user's worktree is on, without which a clone gets nothing.
+func (r *Repo) branch(ctx context.Context) (string, error) {
+	branch, err := r.git.Branch(ctx)
+	if err == nil && branch == "" {
+		err = hint.Wrap(gitrepo.ErrDetached, "switch to a branch, or pass --workspace live")
+	}
+	return branch, err
 }
 
 // CheckKind refuses repositories that cannot be cloned.

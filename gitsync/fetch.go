@@ -95,7 +95,7 @@ func (r *Repo) fetch(ctx context.Context, st *state, sh Shell, final *string, la
 // fetchRefs is fetch without the record.
 func (r *Repo) fetchRefs(ctx context.Context, st *state, sh Shell, final *string, last bool) (Result, error) {
 	if st.Branch == "" {
-		branch, err := r.git.Branch(ctx)
+		branch, err := r.branch(ctx)
 		if err != nil {
 			return Result{}, err
 		}

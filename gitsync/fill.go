@@ -26,7 +26,7 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	branch, err := r.git.Branch(ctx)
+	branch, err := r.branch(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,9 +39,6 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	a.Beside(path.Base(wire.CloneDir))
 	if err := r.fillFiles(ctx, a, branch); err != nil {
 		return err
-	}
-	if branch == "" { // only agents need a branch
-		branch = ".invalid"
 	}
 	a.File("HEAD", []byte("ref: refs/heads/"+branch+"\n"))
 	return a.Close()

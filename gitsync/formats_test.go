@@ -101,21 +101,6 @@ func TestRepositoryFormats(t *testing.T) {
 	}
 }
 
-// Only agents need a branch, not the backlog.
-func TestFillAtADetachedHead(t *testing.T) {
-	t.Parallel()
-	w := newRepo(t)
-	w.git("commit", "-q", "--allow-empty", "-m", "second")
-	w.openRepo()
-	w.git("checkout", "-q", "--detach", "HEAD~")
-	assert.NilError(t, w.repo.CheckKind(t.Context()))
-	w.fill()
-	w.git("switch", "-q", "main")
-	w.push()
-	assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
-	assertSyncs(t, w)
-}
-
 // An older git rejects such a repository itself.
 func TestReftable(t *testing.T) {
 	t.Parallel()

@@ -44,6 +44,7 @@ type Repo struct {
 	required []string // those of include that have to match
 	progress Progress // of what is sent; nil for none
 	loop     bool     // see [Repo.WithLoop]
+	stay     bool     // see [Repo.PushAhead]
 	after    string   // commit that the sandbox's branch has to have; empty for none
 	partSize int64
 

@@ -10,6 +10,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 func TestFastForward(t *testing.T) {
@@ -301,6 +303,43 @@ func TestPushOfASwitchedBranch(t *testing.T) {
 	w.push()
 	assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
 	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
+}
+
+// A user on another branch gets commits on that of the loop.
+func TestPushAheadStaysOnTheBranch(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-c", "other"}, {"--detach"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			w := newSandbox(t)
+			w.git("commit", "-q", "--allow-empty", "-m", "the user's")
+			w.git(append([]string{"switch", "-q"}, args...)...)
+			was := w.sandboxGit("rev-parse", "HEAD")
+			_, err := w.repo.PushAhead(t.Context(), w.sh)
+			assert.NilError(t, err)
+			assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
+			assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), was)
+			w.git("switch", "-q", "main")
+			_, err = w.repo.PushAhead(t.Context(), w.sh)
+			assert.NilError(t, err)
+			assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), w.tip("main"))
+		})
+	}
+}
+
+func TestPushOnNoBranch(t *testing.T) {
+	t.Parallel()
+	w := newSandbox(t)
+	w.git("checkout", "-q", "--detach")
+	for range 2 {
+		_, err := w.repo.Push(t.Context(), w.sh)
+		assert.ErrorIs(t, err, gitrepo.ErrDetached)
+		assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
+		tip := w.commit("a.txt", w.sandboxGit("rev-parse", "HEAD"))
+		assert.Equal(t, w.fetch().Commits, 1)
+		assert.Equal(t, w.tip("main"), tip)
+		w.git("checkout", "-q", "--detach")
+	}
 }
 
 func TestPushKeepsTheAgentsStagedChanges(t *testing.T) {

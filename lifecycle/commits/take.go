@@ -51,7 +51,7 @@ func (g *Git) pushBeside(ctx context.Context, sb lifecycle.Sandbox, id string) e
 	if err != nil || slices.ContainsFunc(running, func(d lifecycle.Dispatch) bool { return d.ID != id && !d.Service() }) {
 		return err
 	}
-	res, err := g.Repo.WithLoop().Push(ctx, Shell(g.Driver, sb))
+	res, err := g.Repo.PushAhead(ctx, Shell(g.Driver, sb))
 	g.add(res)
 	return err
 }

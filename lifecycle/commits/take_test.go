@@ -25,7 +25,8 @@ type cloned struct {
 	dir     string
 	running [][]string
 	others  []lifecycle.Dispatch
-	lost    error // of the connection
+	asked   func() // once, before the commands are listed
+	lost    error  // of the connection
 	execs   int
 }
 
@@ -34,6 +35,10 @@ func (c *cloned) Busy(context.Context, lifecycle.Sandbox) (bool, error) {
 }
 
 func (c *cloned) Dispatches(context.Context, lifecycle.Sandbox) (all []lifecycle.Dispatch, _ error) {
+	if c.asked != nil {
+		c.asked()
+		c.asked = nil
+	}
 	for _, command := range c.running {
 		all = append(all, lifecycle.Dispatch{Command: command})
 	}
@@ -255,6 +260,14 @@ func TestBeginBringsTheUsersCommits(t *testing.T) {
 			t.Helper()
 			l.ended.git(t, "switch", "-q", "-c", "other")
 		}},
+		{name: "on another branch meanwhile", before: func(t *testing.T, l *looping) {
+			t.Helper()
+			l.driver.asked = func() { l.ended.git(t, "switch", "-q", "-c", "other") }
+		}},
+		{name: "on no branch meanwhile", before: func(t *testing.T, l *looping) {
+			t.Helper()
+			l.driver.asked = func() { l.ended.git(t, "switch", "-q", "--detach") }
+		}},
 		{name: "with commits that were not accepted", before: func(t *testing.T, l *looping) {
 			t.Helper()
 			l.commit(t, "left.txt")
@@ -279,8 +292,10 @@ func TestBeginBringsTheUsersCommits(t *testing.T) {
 
 			assert.Equal(t, l.inside(t, "rev-parse", "main"), want, l.stderr.String())
 			assert.Equal(t, l.inside(t, "status", "--porcelain"), "")
+			assert.Equal(t, l.inside(t, "branch", "--show-current"), "main")
 			assert.Assert(t, is.Contains(l.stderr.String(), tc.stderr))
 			if !tc.brought {
+				assert.Check(t, tc.stderr != "" || l.stderr.String() == "", l.stderr.String())
 				return
 			}
 			accepted, err := l.git.Accepted(t.Context())
