@@ -23,7 +23,7 @@ func (h Host) LockFile(name string) (*flock.Flock, error) {
 
 // forgetLocks removes the lock files of a sandbox whose name is not used again.
 func (h Host) forgetLocks(sandbox string) {
-	for _, name := range []string{setupLock(sandbox), agentLock(sandbox), useLock(sandbox), scopes.LockFile(sandbox)} {
+	for _, name := range []string{setupLock(sandbox), agentLock(sandbox), BuildLock(sandbox), useLock(sandbox), scopes.LockFile(sandbox)} {
 		_ = os.Remove(filepath.Join(h.LockDir(), name)) // it may not exist
 	}
 }
@@ -49,6 +49,9 @@ func (h Host) tryLock(name string) (unlock func(), err error) {
 	}
 	return func() { _ = lock.Close() }, nil
 }
+
+// BuildLock is the name of the lock of the "build" that has its turn in a sandbox.
+func BuildLock(sandbox string) string { return sandbox + ".build" }
 
 // agentLock is the name of the lock that commands share while their agents work in a sandbox.
 func agentLock(sandbox string) string { return sandbox + ".agents" }

@@ -39,6 +39,11 @@ func (h session) execute(ctx context.Context, r Ready) (ended Result) {
 	if err := recordEngine(ctx, h.Host, r); err != nil {
 		return Result{Err: err}
 	}
+	leave, err := h.takeTurn(ctx, r)
+	if err != nil {
+		return Result{Err: err}
+	}
+	defer leave()
 	open, err := openSessions(ctx, h.Host, r.Driver, r.wt, r.cfg)
 	if err != nil {
 		return Result{Err: err}
@@ -123,8 +128,12 @@ func (h session) attempt(ctx context.Context, rec *resumer, open sessions, r Rea
 		r.notify.Repaired(rec.cause)
 	}
 	rec.began, rec.away = time.Now(), false
-	defer open.serveLeft(ctx, sb, h.ReportOrphans(ctx, r.Driver, sb), r.git)() // also while this command waits for them
-	if err := restrict(ctx, r.Choice, sb, spec); err != nil {
+	left := h.ReportOrphans(ctx, r.Driver, sb)
+	defer open.serveLeft(ctx, sb, left, r.git)() // also while this command waits for them
+	if err = h.awaitLeft(ctx, r, sb, left); err == nil {
+		err = restrict(ctx, r.Choice, sb, spec)
+	}
+	if err != nil {
 		return Result{Sandbox: sb, Err: givenUp(ctx, err)}
 	}
 	defer h.watchBlocked(ctx, r, sb)()
