@@ -23,7 +23,8 @@ type person struct {
 	w       *world
 	rnd     *rand.Rand
 	files   map[string]string // what is not committed, by path; git ignores some
-	commits int
+	commits []string          // files of the branch
+	count   int
 	notes   []string
 }
 
@@ -77,12 +78,42 @@ var doings = []struct {
 	}},
 	{"collect garbage", func(p *person) { p.git("gc", "-q", "--prune=now") }},
 	{"commit", func(p *person) {
-		p.commits++
-		name := fmt.Sprintf("person-%d.txt", p.commits)
+		name := p.name()
 		p.w.write(p.t, filepath.Join(p.w.repo, name), "by the person\n")
 		p.must("add", name)
 		p.must("commit", "-q", "-m", "person "+name, "--", name)
+		p.commits = append(p.commits, name)
 	}},
+	{"amend", func(p *person) {
+		if strings.HasPrefix(p.w.git(p.t, "log", "-1", "--format=%s"), "person ") {
+			p.must("commit", "-q", "--amend", "--allow-empty", "-m", "person amended "+p.name())
+		}
+	}},
+	{"rename in a commit", func(p *person) {
+		if len(p.commits) > 0 {
+			from, to := p.commits[0], p.name()
+			p.must("mv", from, to)
+			p.must("commit", "-q", "-m", "person "+to, "--", from, to)
+			p.commits[0] = to
+		}
+	}},
+	{"remove in a commit", func(p *person) {
+		if len(p.commits) > 0 {
+			p.must("rm", "-q", p.commits[0])
+			p.must("commit", "-q", "-m", "person without "+p.commits[0], "--", p.commits[0])
+			p.commits = p.commits[1:]
+		}
+	}},
+	{"rename the branch and back", func(p *person) {
+		p.must("branch", "-m", "main", "renamed")
+		p.pause()
+		p.must("branch", "-m", "renamed", "main")
+	}},
+}
+
+func (p *person) name() string {
+	p.count++
+	return fmt.Sprintf("person-%d.txt", p.count)
 }
 
 // git runs git, which may fail while another git has a lock.
@@ -210,8 +241,8 @@ func TestPersonBesideLoops(t *testing.T) {
 				tree.git(t, "cat-file", "-e", fmt.Sprintf("HEAD:agent/agent-%02d", n))
 			}
 		}
-		for n := range p.commits {
-			w.git(t, "cat-file", "-e", fmt.Sprintf("HEAD:person-%d.txt", n+1))
+		for _, name := range p.commits {
+			w.git(t, "cat-file", "-e", "HEAD:"+name)
 		}
 		assert.Check(t, !strings.Contains(w.git(t, "log", "-p", "--exclude=refs/stash", "--all"), "secret of the person"))
 	})
