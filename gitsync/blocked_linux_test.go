@@ -24,7 +24,7 @@ func TestNamedPipesInTheSandboxAreReported(t *testing.T) {
 			return err
 		},
 		"edits": func(ctx context.Context, w *fixture) error {
-			_, err := w.repo.FetchEdits(ctx, w.sh)
+			_, _, err := w.repo.FetchEdits(ctx, w.sh)
 			return err
 		},
 		"count of edits": func(ctx context.Context, w *fixture) error {

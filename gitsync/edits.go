@@ -25,11 +25,12 @@ type Edits struct {
 
 // editsScript commits the working tree to no branch, with an index of its own, and prints that
 // commit; if there are no edits, the one that is checked out after "clean". Files that the user has sent are excluded there.
-// Repositories in subdirectories are left out: a link to one is all that a commit would have. git add fails
-// for those without a commit, after it has added the rest.
+// Repositories in subdirectories are left out, and printed after it: a link to one is all that a commit would have.
+// git add fails for those without a commit, after it has added the rest.
 const editsScript = plainGit + `set -e
 base=$(git rev-parse -q --verify HEAD) || { echo 'the branch has no commits' >&2; exit 1; }
 index=$(git rev-parse --git-path index)
+nested=$(git ls-files --others --exclude-standard | grep '/"*$' || :)
 GIT_INDEX_FILE=$index.edits$$
 export GIT_INDEX_FILE
 trap 'rm -f "$GIT_INDEX_FILE"' EXIT
@@ -42,13 +43,15 @@ case $code in 0) ;; 1) ! printf '%s\n' "$messages" | grep '^error: ' | grep -v "
 git ls-files -s | sed -n 's/^160000 \([0-9a-f]*\) [0-3]/0 \1/p' | git update-index --index-info
 git ls-tree -r "$base" | sed -n '/^160000 /p' | git update-index --index-info
 tree=$(git write-tree)
-[ "$tree" != "$(git rev-parse "$base^{tree}")" ] || { echo "clean $base"; exit; }
-git -c user.name=ralph -c user.email=ralph@localhost commit-tree -p "$base" -m 'uncommitted changes' "$tree"
+if [ "$tree" = "$(git rev-parse "$base^{tree}")" ]; then echo "clean $base"
+else git -c user.name=ralph -c user.email=ralph@localhost commit-tree -p "$base" -m 'uncommitted changes' "$tree"
+fi
+printf '%s\n' "$nested"
 `
 
-// countEditsScript counts the files that have edits.
+// countEditsScript counts the files that have edits. Only repositories in subdirectories end with a slash.
 const countEditsScript = plainGit + `edits=$(git status --porcelain --untracked-files=all --ignore-submodules=all) || exit
-printf '%s' "$edits" | grep -c . || :
+printf '%s' "$edits" | grep -vc '/"*$' || :
 `
 
 // CountEdits returns how many files of a clone have edits.
@@ -64,19 +67,29 @@ func (r *Repo) CountEdits(ctx context.Context, sh Shell) (n int, err error) {
 }
 
 // FetchEdits fetches the edits of a clone, after [Repo.Fetch]; nil if there are none, and none were applied
-// before. They are verified like commits.
-func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
+// before. They are verified like commits. nested are repositories in subdirectories, which edits do not have.
+func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (edits *Edits, nested []string, err error) {
 	r, st, unlock, err := r.open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer unlock()
 	sh = r.unblocked(sh)
 	var out limited
 	if err := sh(ctx, editsScript, nil, nil, &out); err != nil {
-		return nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: %w", r.name, err)
+		return nil, nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: %w", r.name, err)
 	}
-	commit, isClean := strings.CutPrefix(strings.TrimSpace(out.String()), "clean ")
+	found, paths, _ := strings.Cut(out.String(), "\n")
+	if paths = strings.TrimSpace(paths); paths != "" {
+		nested = strings.Split(paths, "\n")
+	}
+	edits, err = r.fetchEdits(ctx, &st, sh, found)
+	return edits, nested, err
+}
+
+// fetchEdits fetches the edits that editsScript has found.
+func (r *Repo) fetchEdits(ctx context.Context, st *state, sh Shell, found string) (*Edits, error) {
+	commit, isClean := strings.CutPrefix(found, "clean ")
 	if isClean && st.Applied == "" {
 		return nil, nil
 	}
@@ -85,7 +98,7 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 	}
 
 	known := slices.Compact(slices.Sorted(maps.Values(st.Tips)))
-	_, err = r.receiveObjects(ctx, &st, sh, request{known: known, only: commit}, func(listing.Listing) map[string]string {
+	_, err := r.receiveObjects(ctx, st, sh, request{known: known, only: commit}, func(listing.Listing) map[string]string {
 		return map[string]string{"": commit}
 	})
 	if err != nil {
@@ -95,7 +108,7 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (*Edits, error) {
 		if parent, err := r.git.Resolve(ctx, st.Applied+"^"); err != nil || parent != commit {
 			return nil, err
 		}
-		files, err := r.applied(ctx, st)
+		files, err := r.applied(ctx, *st)
 		return &Edits{Base: commit, Commit: commit, Paths: slices.Sorted(maps.Keys(files))}, err
 	}
 	return r.edits(ctx, commit)

@@ -17,9 +17,15 @@ import (
 
 func (w *fixture) fetchEdits() *Edits {
 	w.t.Helper()
-	e, err := w.repo.FetchEdits(w.t.Context(), w.sh)
-	assert.NilError(w.t, err)
+	e, _ := w.fetchNested()
 	return e
+}
+
+func (w *fixture) fetchNested() (e *Edits, nested []string) {
+	w.t.Helper()
+	e, nested, err := w.repo.FetchEdits(w.t.Context(), w.sh)
+	assert.NilError(w.t, err)
+	return e, nested
 }
 
 func (w *fixture) apply() {
@@ -36,7 +42,8 @@ func TestApplyEdits(t *testing.T) {
 	c.inSandbox(`echo agent > a.txt; rm b.txt; mkdir -p deep nested; echo x > deep/x; ln -s a.txt link; echo y > dir/c.txt; git add dir
 (unset GIT_DIR GIT_WORK_TREE; git init -q nested; echo x > nested/x; git init -q more; cd more; git commit -q --allow-empty -m x); echo x > 'a "name"'`)
 	status := c.inSandbox("git status --porcelain")
-	e := c.fetchEdits()
+	e, nested := c.fetchNested()
+	assert.DeepEqual(t, nested, []string{"more/", "nested/"})
 	assert.DeepEqual(t, e.Paths, []string{`a "name"`, "a.txt", "b.txt", "deep/x", "dir/c.txt", "link"})
 	assert.Equal(t, c.inSandbox("git status --porcelain"), status, "the sandbox is as before")
 	assert.Equal(t, c.inSandbox("ls $(git rev-parse --git-dir) | grep edits || :"), "")
@@ -86,7 +93,7 @@ func TestEditsThatGitDoesNotTake(t *testing.T) {
 	t.Parallel()
 	c := newSandbox(t)
 	c.inSandbox(`git config core.autocrlf input; git config core.safecrlf true; printf 'x\r\n' > a.txt`)
-	_, err := c.repo.FetchEdits(t.Context(), c.sh)
+	_, _, err := c.repo.FetchEdits(t.Context(), c.sh)
 	assert.ErrorContains(t, err, "CRLF would be replaced by LF in a.txt")
 }
 
@@ -190,7 +197,7 @@ func TestHostileEdits(t *testing.T) {
 			t.Parallel()
 			c := newSandbox(t)
 			commit := c.inSandbox(tc.commit + "; echo $c")
-			_, err := c.repo.FetchEdits(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
+			_, _, err := c.repo.FetchEdits(t.Context(), func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 				if script == editsScript {
 					_, err := io.WriteString(stdout, commit+"\n")
 					return err

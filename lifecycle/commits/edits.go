@@ -37,7 +37,10 @@ func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo
 	}
 	var edits *gitsync.Edits
 	if err == nil {
-		edits, err = g.Repo.FetchEdits(ctx, Shell(g.Driver, sb))
+		var nested []string
+		if edits, nested, err = g.Repo.FetchEdits(ctx, Shell(g.Driver, sb)); len(nested) > 0 {
+			h.Report("Warning: nested repositories in the sandbox are left out: " + host.Some(nested))
+		}
 		err = heldHint(sb, err)
 	}
 	switch {
