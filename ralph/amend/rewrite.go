@@ -25,7 +25,7 @@ func (r *rewrite) find(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lacking, err := r.lackingFilters(ctx)
+	lacking, err := filters.Lacking(ctx, r.program())
 	if err != nil {
 		return err
 	}
@@ -83,26 +83,6 @@ func parents(path string) (dirs []string) {
 		}
 	}
 	return dirs
-}
-
-// lackingFilters returns a function that reports whether a filter is the user's, and cannot run
-// here. The host leaves a section without programs for each filter of the user. Another filter
-// would not run on the host either; what a known one has encoded is recognized.
-func (r *rewrite) lackingFilters(ctx context.Context) (func(filter string) bool, error) {
-	out, err := r.git(ctx, "", "config", "--null", "--get-regexp", `^filter\.`)
-	if err != nil && !gitrepo.SaysNo(err) {
-		return nil, fmt.Errorf("listing git's filters: %w", err)
-	}
-	configured, runs := map[string]bool{}, map[string]bool{}
-	for setting := range strings.SplitSeq(out, "\x00") {
-		key, value, _ := strings.Cut(setting, "\n")
-		name := strings.TrimPrefix(key[:max(0, strings.LastIndex(key, "."))], "filter.")
-		configured[name] = true
-		if value != "" && (strings.HasSuffix(key, ".clean") || strings.HasSuffix(key, ".process")) {
-			runs[name] = true
-		}
-	}
-	return func(filter string) bool { return filters.Known(filter) || configured[filter] && !runs[filter] }, nil
 }
 
 // run rewrites the commits, and moves the branch and the index.

@@ -75,6 +75,7 @@ func (w Worktree) deleted(state, path string) bool {
 type Saved struct {
 	Ref   string // empty if there were none
 	Files int
+	Raw   bool // whether a filter of the user should have encoded something, as git-crypt does: it stays in the sandbox
 }
 
 // SetAside commits the uncommitted changes to a ref that the host does not fetch yet, undoes them in the worktree, and
@@ -99,7 +100,7 @@ func (w Worktree) SetAside(ctx context.Context, id attemptref.ID, before State) 
 	}
 	saved := Saved{Files: len(changes)}
 	if len(changes) > 0 {
-		if saved.Ref, err = w.move(ctx, id, changes); err != nil {
+		if saved.Ref, saved.Raw, err = w.move(ctx, id, changes); err != nil {
 			return Saved{}, fmt.Errorf("setting uncommitted changes aside: %w", err)
 		}
 	}
@@ -151,6 +152,33 @@ func (w Worktree) dropFiltered(ctx context.Context, changes map[string]bool) err
 	return nil
 }
 
+// isRaw reports whether a commit or the one before has content that a filter should have encoded, by the attributes of
+// either: the changes can take them away.
+func (w Worktree) isRaw(ctx context.Context, ref, before string) (bool, error) {
+	commit, err := w.git(ctx, nil, "", "rev-parse", "--verify", ref)
+	if err != nil {
+		return false, err
+	}
+	g := w.program()
+	lacking, err := filters.Lacking(ctx, g)
+	if err != nil {
+		return false, err
+	}
+	changes, err := filters.Changes(ctx, g, []string{commit})
+	if err != nil {
+		return false, err
+	}
+	for _, at := range []string{commit, before} {
+		if at == "" {
+			continue
+		}
+		if raw, err := filters.Find(ctx, g, at, changes, lacking); err != nil || len(raw) > 0 {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
 // operationFiles are what a git directory has during an operation, whose command has the option --quit.
 var operationFiles = []struct{ operation, file string }{
 	{"merge", "MERGE_HEAD"},
@@ -196,30 +224,34 @@ func (w Worktree) quit(ctx context.Context, keep []string) error {
 
 // move commits the changes to a ref, and checks out what the branch has instead. The index that
 // it uses for that is not git's own: the user's may have staged changes.
-func (w Worktree) move(ctx context.Context, id attemptref.ID, changes map[string]bool) (ref string, err error) {
+func (w Worktree) move(ctx context.Context, id attemptref.ID, changes map[string]bool) (ref string, raw bool, err error) {
 	temp, remove, err := filters.TempIndex(ctx, w.program()) // not in /tmp, which may be full
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer remove()
 	index := []string{"GIT_INDEX_FILE=" + temp}
 	base, head, err := w.base(ctx)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	tree, err := w.write(ctx, index, base, changes)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if ref, err = w.commit(ctx, id, tree, head); err != nil {
-		return "", err
+		return "", false, err
 	}
+	if raw, err = w.isRaw(ctx, ref, head); err != nil {
+		return "", false, err
+	}
+
 	// A file that has changed since is not overwritten: then this fails. The ref stays, in
 	// case of a failure half-way.
 	if _, err := w.git(ctx, index, "", "read-tree", "-m", "-u", "--no-sparse-checkout", tree, base); err != nil {
-		return "", err
+		return "", false, err
 	}
-	return ref, w.unstage(ctx, base, head, changes)
+	return ref, raw, w.unstage(ctx, base, head, changes)
 }
 
 // write writes a tree with the changes to base.

@@ -135,6 +135,34 @@ func TestFilteredFilesAreNotSetAside(t *testing.T) {
 	sh(`test "$(cat s s2 a b)" = "$(printf 'two\nthree\n1\n1')"; test "$(git show ` + saved.Ref + `:s)" = ONE`)
 }
 
+// What a filter should have encoded stays in the sandbox, whose git has the filter's name only.
+func TestRawFilesAreSetAside(t *testing.T) {
+	for _, tc := range []struct {
+		name, run string
+		raw       bool
+	}{
+		{"other files", "echo 2 >a", false},
+		{"changed", "echo two >s", true},
+		{"new", "echo new >s2", true},
+		{"removed", "rm s", false},
+		{"without the attributes", "echo two >s; rm .gitattributes", true},
+		{"with new attributes", "echo 'a filter=x' >.gitattributes; echo 2 >a", true},
+		{"Git LFS", "echo 'a filter=lfs' >.gitattributes; echo 2 >a", true},
+		{"a pointer", `echo 'a filter=lfs' >.gitattributes; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1\n' 0 >a`, false},
+		{"a filter that the user has not", "echo 'a filter=y' >.gitattributes; echo 2 >a", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, sh := repo(t)
+			sh(`git config filter.x.required false; echo 's* filter=x' >.gitattributes; echo one >s; git add .; git commit -qm s`)
+			sh(tc.run)
+			saved, err := w.SetAside(t.Context(), attemptref.ID{Task: "t"}, State{})
+			assert.NilError(t, err)
+			assert.Equal(t, saved.Raw, tc.raw)
+			assert.Equal(t, sh("git status --porcelain"), "")
+		})
+	}
+}
+
 // The next agent can take over what was set aside.
 func TestSetAsideIsApplied(t *testing.T) {
 	w, sh := repo(t)

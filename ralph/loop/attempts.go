@@ -66,7 +66,7 @@ func (l *loop) settle(ctx context.Context, it *iteration) {
 			return
 		}
 	}
-	if it.attempt != "" && it.verdict.Refused == "" {
+	if it.attempt != "" && it.verdict.Refused == "" && !it.aside.Raw {
 		var err error
 		if it.attempt, err = l.Attempts.Publish(ctx, it.id, it.attempt); err != nil {
 			l.warnf("%s; it stays in the sandbox", err)

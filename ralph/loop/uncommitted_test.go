@@ -44,6 +44,7 @@ func (a *aside) SetAside(ctx context.Context, id attemptref.ID, before attempt.S
 			return saved, err
 		}
 		saved.Files++
+		saved.Raw = saved.Raw || file == "raw"
 	}
 	if saved.Files > 0 {
 		saved.Ref, err = a.Keep(ctx, id, "")
@@ -113,6 +114,17 @@ func TestNextRunStartsClean(t *testing.T) {
 			assert.NilError(t, err)
 		})
 	}
+}
+
+// The host does not get what its filters should have encoded.
+func TestRawFilesStayInTheSandbox(t *testing.T) {
+	b := newFileBacklog(t, "a")
+	tr, a, _ := newAsideLoop(t, "touch raw; exit 1", b)
+	b.held, tr.MaxIterations = []string{"a"}, 1
+	_, _ = Run(t.Context(), tr.Options)
+	ref := attemptref.ID{Task: "a", N: 1}.Ref(attemptref.Unfetched, nil)
+	assert.DeepEqual(t, a.refs, map[string][]string{"a": {ref}})
+	assert.Check(t, cmp.Contains(tr.out.String(), "Set aside 1 change that the run did not commit: "+ref+"\n"))
 }
 
 // Nothing is set aside that may be another's work.
