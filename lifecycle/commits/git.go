@@ -94,7 +94,7 @@ func (g *Git) Push(ctx context.Context, sb lifecycle.Sandbox, command string, al
 	if g == nil {
 		return nil
 	}
-	if alone && host.IsLoop(command) { // it is restarted after a repair of git
+	if alone {
 		if done, err := g.pushUnchanged(ctx, sb); done || err != nil {
 			return err
 		}

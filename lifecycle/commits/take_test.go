@@ -243,6 +243,21 @@ func TestCommandGoesOnAfterALoop(t *testing.T) {
 	assert.Equal(t, l.ended.git(t, "rev-parse", "main"), own)
 }
 
+// A command does not look at git in a sandbox in which nothing has moved since the last one.
+func TestPushToAnUnchangedSandbox(t *testing.T) {
+	for _, command := range []string{host.ShellCommand, host.RunCommand, host.BuildCommand} {
+		l := newLooping(t)
+		assert.NilError(t, l.open(t).Push(t.Context(), l.sb, command, true))
+		assert.NilError(t, l.open(t).Fetch(t.Context(), l.sb))
+		l.driver.execs = 0
+		assert.NilError(t, l.open(t).Push(t.Context(), l.sb, command, true))
+		assert.Equal(t, l.driver.execs, 0, command)
+		assert.NilError(t, l.open(t).Repo.MarkDirty(t.Context()))
+		assert.NilError(t, l.open(t).Push(t.Context(), l.sb, command, true))
+		assert.Check(t, l.driver.execs > 0, command)
+	}
+}
+
 // A run begins with the user's commits, unless something else could commit in the sandbox.
 func TestBeginBringsTheUsersCommits(t *testing.T) {
 	const own = "x"
