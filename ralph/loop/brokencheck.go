@@ -22,11 +22,19 @@ type brokenChecks struct {
 	fault string // of the last check
 	same  int    // failures in a row that are those of the accepted commit
 	// before has how each check ended on the accepted commit, by both.
-	before map[[2]string]checked
+	before map[[2]string]failedCheck
 }
 
-// checked is how a check ended.
-type checked struct{ how, output string }
+// failedCheck is how a check has failed.
+type failedCheck struct {
+	how    string // empty if it has passed, or could not be run
+	output string // its end
+}
+
+// equal reports whether two checks have failed the same way.
+func (c failedCheck) equal(other failedCheck) bool {
+	return c.how == other.how && withoutNoise(c.output) == withoutNoise(other.output)
+}
 
 func (l *loop) checkTimeout() time.Duration { return cmp.Or(l.Bounds.CheckTimeout, l.Timeout) }
 
@@ -39,23 +47,11 @@ const maxSame = 2
 // checkFault returns what is wrong with a check that has failed, or "" if it may be the task: a
 // check that does not end, or keeps failing as on the last accepted commit, is not the task's
 // fault.
-func (l *loop) checkFault(ctx context.Context, command, how, output string) string {
-	if how == l.tookTooLong() {
-		return fmt.Sprintf("the check %q %s", termsafe.Line(command), how)
+func (l *loop) checkFault(ctx context.Context, it *iteration, command string, failed failedCheck) string {
+	if failed.how == l.tookTooLong() {
+		return fmt.Sprintf("the check %q %s", termsafe.Line(command), failed.how)
 	}
-	if l.Clone == nil || l.accepted == "" {
-		return ""
-	}
-	before, known := l.broken.before[[2]string{l.accepted, command}]
-	if !known {
-		l.printf("Checking whether it fails on commit %s as well.\n", short(l.accepted))
-		before = l.checkAccepted(ctx, command)
-		if l.broken.before == nil {
-			l.broken.before = map[[2]string]checked{}
-		}
-		l.broken.before[[2]string{l.accepted, command}] = before
-	}
-	if before.how != how || before.output != withoutNoise(output, l.Dir) {
+	if !l.failsOnAccepted(ctx, it, command, failed) {
 		return ""
 	}
 	if l.broken.same++; l.broken.same < maxSame {
@@ -64,32 +60,46 @@ func (l *loop) checkFault(ctx context.Context, command, how, output string) stri
 	return fmt.Sprintf("the check %q fails the same way on commit %s, the last accepted one", termsafe.Line(command), short(l.accepted))
 }
 
-// checkAccepted runs a check in a copy of the accepted commit. It lacks ignored files, so the
-// check may fail in another way.
-func (l *loop) checkAccepted(ctx context.Context, command string) checked {
-	dir, remove, err := l.Clone(ctx, l.accepted)
-	if err != nil {
-		l.warnOnce("clone", "checking commit %s: %s", short(l.accepted), err)
-		return checked{}
+// failsOnAccepted reports whether a check fails the same way on the accepted commit. That is run
+// where the check has failed, with the same ignored files: without them, it could fail for another
+// reason. So the branch is reset first, which follows a failed check anyway. It is unknown, hence
+// false, if the loop must not do that.
+func (l *loop) failsOnAccepted(ctx context.Context, it *iteration, command string, failed failedCheck) bool {
+	if l.Reset == nil || l.accepted == "" || l.otherSession() != "" {
+		return false
 	}
-	defer remove()
+	if l.settle(ctx, it); it.noGit != nil || l.Head(ctx) != l.accepted {
+		return false
+	}
+	key := [2]string{l.accepted, command}
+	before, known := l.broken.before[key]
+	if !known {
+		l.printf("Checking whether it fails on commit %s as well.\n", short(l.accepted))
+		before = l.checkAccepted(ctx, command)
+		if l.broken.before == nil {
+			l.broken.before = map[[2]string]failedCheck{}
+		}
+		l.broken.before[key] = before
+	}
+	return before.equal(failed)
+}
+
+// checkAccepted runs a check on the accepted commit, which is checked out.
+func (l *loop) checkAccepted(ctx context.Context, command string) failedCheck {
 	out := &checkOutput{}
-	how, _, stop, err := l.runCheck(ctx, dir, command, out)
+	how, _, stop, err := l.runCheck(ctx, command, out)
 	l.interrupted = l.interrupted || stop != noStop // the loop ends before its next run
 	if err != nil {
-		return checked{}
+		return failedCheck{}
 	}
-	return checked{how, withoutNoise(string(out.tail), dir)}
+	return failedCheck{how, string(out.tail)}
 }
 
 var number = lazyregexp.New(`[0-9]+`)
 
 // withoutNoise returns the output of a check without what differs between two runs.
-func withoutNoise(output, dir string) string {
+func withoutNoise(output string) string {
 	output = strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(output, "")))
-	if dir != "" {
-		output = strings.ReplaceAll(output, dir, ".")
-	}
 	return number().ReplaceAllString(output, "0")
 }
 
@@ -107,7 +117,7 @@ func (l *loop) park(ctx context.Context, it *iteration, fault string) error {
 			return fmt.Errorf("asking about task %s: %w", slug, err)
 		}
 	}
-	it.finished, l.note = nil, ""
+	it.finished, it.rejected, l.note, l.unassigned.reason = nil, "", "", ""
 	return nil
 }
 

@@ -90,7 +90,7 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 		l.setState(runlog.StateChecking, time.Time{}, command)
 		l.printf("Check: %s\n", termsafe.Strip(command))
 		out := &checkOutput{log: log}
-		how, code, stop, err := l.runCheck(ctx, l.Dir, command, out)
+		how, code, stop, err := l.runCheck(ctx, command, out)
 		if err != nil {
 			return "", "", Failed, fmt.Errorf("running the check %q: %w", command, err)
 		}
@@ -114,8 +114,8 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 			l.printf("%s\n", output)
 		}
 		if stop == noStop {
-			it.checkRefused = refused
-			fault = l.checkFault(ctx, command, how, output)
+			it.checkRefused, it.rejected = refused, reason
+			fault = l.checkFault(ctx, it, command, failedCheck{how, string(out.tail)})
 		}
 		return reason, fault, stop, nil
 	}
@@ -124,9 +124,9 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 
 // runCheck runs a check in the agent's environment and returns how it failed, and its exit code. It has no
 // input, and CI=true, so that it ends by itself. It is not bound by MaxDuration: finished work must be checked.
-func (l *loop) runCheck(ctx context.Context, dir, command string, out io.Writer) (how string, code int, stop Stop, err error) {
+func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how string, code int, stop Stop, err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
-	cmd.Dir, cmd.Env = dir, append(slices.Clip(l.Env), "CI=true")
+	cmd.Dir, cmd.Env = l.Dir, append(slices.Clip(l.Env), "CI=true")
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = l.timing.drain
 	child, err := agent.StartChild(cmd)
