@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +32,8 @@ type failedCheck struct {
 	output string // its end
 }
 
-// equal reports whether two checks have failed the same way.
+// equal reports whether two checks have failed the same way. The exit code does not suffice: where the
+// first tasks create what is checked, it is the same for any failure.
 func (c failedCheck) equal(other failedCheck) bool {
 	return c.how == other.how && withoutNoise(c.output) == withoutNoise(other.output)
 }
@@ -95,12 +97,20 @@ func (l *loop) checkAccepted(ctx context.Context, command string) failedCheck {
 	return failedCheck{how, string(out.tail)}
 }
 
-var number = lazyregexp.New(`[0-9]+`)
+// noise is what differs between two runs of a check: temporary files, and words with a digit, such as
+// random names, IDs, addresses, times, and durations with their unit.
+var noise = lazyregexp.New(`(/tmp|/var/tmp|/dev/shm)/[^\s"'`+"`"+`:,;()]*|[\w-]*[0-9][\w.:-]*( ?([nµm]?s|seconds?)\b)?`)
 
-// withoutNoise returns the output of a check without what differs between two runs.
+// comparedLines is how many lines of output are compared at most, so that they are in each tail.
+const comparedLines = 500
+
+// withoutNoise returns the last lines of a check's output, in any order, without noise.
 func withoutNoise(output string) string {
-	output = strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(output, "")))
-	return number().ReplaceAllString(output, "0")
+	output = noise().ReplaceAllString(strings.TrimSpace(termsafe.Strip(strings.ToValidUTF8(output, ""))), "0")
+	lines := strings.Split(output, "\n")
+	lines = lines[max(0, len(lines)-comparedLines):]
+	slices.Sort(lines)
+	return strings.Join(slices.Compact(lines), "\n")
 }
 
 // park has the user decide about the tasks that a broken check cannot check.

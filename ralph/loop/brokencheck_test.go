@@ -42,6 +42,8 @@ func TestBrokenChecks(t *testing.T) {
 		{"fails before as well, without a word", "false", 3, same},
 		{"names its folder", `echo "$PWD/x: no such file"; exit 1`, 3, same},
 		{"fails before as well, with ignored files", "test -e deps && exit 3", 3, same},
+		{"fails before as well, at random", `echo "$$: $(date +%N) $(mktemp -u) $(head -c 8 /dev/urandom | od -An -tx8)"; exit 1`, 3, same},
+		{"fails before as well, at length", `awk -v s=$$ 'BEGIN { srand(s); for (; i < 9000; i++) printf "%d lines are too long\n", 10 ^ (rand() * 9); exit 1 }'`, 3, same},
 		{"fails since", "test ! -e a.txt", 0, ""},
 		{"fails in another way since", "test -e a.txt && echo new || echo old; exit 1", 0, ""},
 		{"fails with another code since", "test ! -e a.txt || exit 2; exit 1", 0, ""},
@@ -106,4 +108,44 @@ func TestRepairedCheck(t *testing.T) {
 	assert.ErrorContains(t, err, "unfinished tasks: a")
 	assert.DeepEqual(t, outcomes(report), []string{outcomeUnchecked + " a", outcomeQuestion + " b", outcomeDone + " c"})
 	assert.Equal(t, g.git("ls-files"), "c.txt")
+}
+
+// Tests run in any order, and print what differs each time.
+func TestSameFailure(t *testing.T) {
+	const first = `
+=== RUN   TestLogin
+login_test.go:31: dial tcp 127.0.0.1:41873: connect: connection refused
+2026-11-30T11:45:02.123Z pid=4711 id=3f2a9c71 0xc0001a2b40 request 9b2d6f0e-58aa-4c1b-9d3f-0c1de0a7b111
+cannot open /tmp/tmp.aBcDefGhIj/socket: no such file
+--- FAIL: TestLogin (850 ms)
+--- FAIL: TestLogout (0.31s)
+exit status 1, sandbox web-x7k2q9 in 9.1 seconds
+`
+	const second = `
+=== RUN   TestLogin
+login_test.go:31: dial tcp 127.0.0.1:5: connect: connection refused
+2026-12-01T00:00:00Z pid=9 id=7e0b55d2 0xc00000 request 00000000-0000-4000-8000-000000000000
+--- FAIL: TestLogout (1.2 s)
+cannot open /tmp/tmp.kLmnOpQrSt/socket: no such file
+--- FAIL: TestLogin (2s)
+exit status 1, sandbox web-p3m8w1 in 12 seconds
+`
+	for _, tc := range []struct {
+		name, second string
+		same         bool
+	}{
+		{"same", first, true},
+		{"another run", second, true},
+		{"colors", strings.ReplaceAll(second, "FAIL", "\x1b[31mFAIL\x1b[0m"), true},
+		{"another test", strings.ReplaceAll(second, "TestLogout", "TestSession"), false},
+		{"one test fewer", strings.ReplaceAll(second, "--- FAIL: TestLogout (1.2 s)\n", ""), false},
+		{"another file", strings.ReplaceAll(second, "login_test.go", "logout_test.go"), false},
+		{"silent", "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			const how = "failed with exit code 1"
+			assert.Equal(t, failedCheck{how, first}.equal(failedCheck{how, tc.second}), tc.same, "%s\n%s", withoutNoise(first), withoutNoise(tc.second))
+			assert.Check(t, !failedCheck{how, first}.equal(failedCheck{"failed with exit code 2", tc.second}))
+		})
+	}
 }

@@ -16,8 +16,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// checkTail bounds the recorded output of a failed check, in bytes.
-const checkTail = 4 << 10
+// Bounds of the output of a failed check, in bytes: what is recorded, and what is compared.
+const (
+	checkTail   = 4 << 10
+	compareTail = 64 << 10
+)
 
 // check runs the checks if the agent has finished tasks, or committed without one, and rejects the run if one fails.
 func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
@@ -173,7 +176,7 @@ func (c *checkOutput) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tail = append(c.tail, p...)
-	if over := len(c.tail) - checkTail - 1; over > 0 {
+	if over := len(c.tail) - compareTail; over > 0 {
 		c.tail = append(c.tail[:0], c.tail[over:]...)
 	}
 	if c.log != nil {
