@@ -10,6 +10,7 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lazyregexp"
+	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -48,18 +49,52 @@ const maxSame = 2
 
 // checkFault returns what is wrong with a check that has failed, or "" if it may be the task: a
 // check that does not end, or keeps failing as on the last accepted commit, is not the task's
-// fault.
+// fault, unless the user has said so.
 func (l *loop) checkFault(ctx context.Context, it *iteration, command string, failed failedCheck) string {
-	if failed.how == l.tookTooLong() {
-		return fmt.Sprintf("the check %q %s", termsafe.Line(command), failed.how)
+	check := fmt.Sprintf("the check %q ", termsafe.Line(command))
+	fault := check + failed.how
+	tooLong := failed.how == l.tookTooLong()
+	if !tooLong {
+		why := strings.TrimPrefix(failed.how, "failed with ")
+		if last := lastLine(termsafe.Strip(strings.ToValidUTF8(failed.output, ""))); last != "" {
+			why += ": " + cut(termsafe.Line(last))
+		}
+		fault = fmt.Sprintf("%sfails the same way on commit %s, the last accepted one (%s)", check, short(l.accepted), why)
 	}
-	if !l.failsOnAccepted(ctx, it, command, failed) {
+	switch {
+	case l.mustFix(check, fault):
+		return ""
+	case tooLong:
+		return fault
+	case !l.failsOnAccepted(ctx, it, command, failed):
 		return ""
 	}
 	if l.broken.same++; l.broken.same < maxSame {
 		return ""
 	}
-	return fmt.Sprintf("the check %q fails the same way on commit %s, the last accepted one", termsafe.Line(command), short(l.accepted))
+	return fault
+}
+
+// checkAnswers are the answers that are suggested for a check that is at fault. After the first one, the
+// user is asked again.
+var checkAnswers = []string{"fixed, check again", "the task must fix it"}
+
+func checkQuestion(fault string) string {
+	return fmt.Sprintf("The task is finished, but %s. Is the check right?", fault)
+}
+
+// mustFix reports whether the user has answered for any task that tasks must fix this fault of a check.
+func (l *loop) mustFix(check, fault string) bool {
+	question := withoutNoise(checkQuestion(fault))
+	for _, task := range l.last.tasks {
+		for _, q := range task.Answered {
+			asked := taskjson.Question{Options: checkAnswers}
+			if strings.Contains(q.Text, check) && withoutNoise(q.Text) == question && asked.Choose(q.Answer) != checkAnswers[0] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // failsOnAccepted reports whether a check fails the same way on the accepted commit. That is run
@@ -99,7 +134,7 @@ func (l *loop) checkAccepted(ctx context.Context, command string) failedCheck {
 
 // noise is what differs between two runs of a check: temporary files, and words with a digit, such as
 // random names, IDs, addresses, times, and durations with their unit.
-var noise = lazyregexp.New(`(/tmp|/var/tmp|/dev/shm)/[^\s"'`+"`"+`:,;()]*|[\w-]*[0-9][\w.:-]*( ?([nµm]?s|seconds?)\b)?`)
+var noise = lazyregexp.New(`(/tmp|/var/tmp|/dev/shm)/[^\s"'` + "`" + `:,;()]*|[\w-]*[0-9][\w.:-]*( ?([nµm]?s|seconds?)\b)?`)
 
 // comparedLines is how many lines of output are compared at most, so that they are in each tail.
 const comparedLines = 500
@@ -122,8 +157,7 @@ func (l *loop) park(ctx context.Context, it *iteration, fault string) error {
 	}
 	l.warnf("%s: not counted against %s", fault, cmp.Or(strings.Join(it.finished, ", "), "the run"))
 	for _, slug := range it.finished {
-		question := fmt.Sprintf("The task is finished, but %s. Is the check right?", fault)
-		if err := l.Backlog.Park(ctx, slug, question, "fixed, check again", "the task must fix it"); err != nil {
+		if err := l.Backlog.Park(ctx, slug, checkQuestion(fault), checkAnswers...); err != nil {
 			return fmt.Errorf("asking about task %s: %w", slug, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
 // newCheckedLoop is a loop whose first run works on the first task, and so on. Its worktree has the
@@ -77,6 +78,55 @@ func TestBrokenChecks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The user decides once about a failure, for all tasks and for later loops.
+func TestAnswerAboutACheckIsRemembered(t *testing.T) {
+	const check = "echo Error 7; exit 2"
+	question := func(command, commit, why string) string {
+		return "The task is finished, but the check \"" + command + "\" fails the same way on commit " + commit + ", the last accepted one (exit code 2: " + why + "). Is the check right?"
+	}
+	for _, tc := range []struct {
+		name, asked, answer string
+		again               bool
+	}{
+		{"the task must fix it", question(check, "0123abc", "Error 9"), checkAnswers[1], false},
+		{"by its number", question(check, "0123abc", "Error 9"), "2", false},
+		{"in other words", question(check, "0123abc", "Error 9"), "Repair the Makefile", false},
+		{"fixed", question(check, "0123abc", "Error 9"), checkAnswers[0], true},
+		{"fixed, by its number", question(check, "0123abc", "Error 9"), "1", true},
+		{"about another check", question("echo Error 8; exit 2", "0123abc", "Error 9"), checkAnswers[1], true},
+		{"about another failure", question(check, "0123abc", "no such file"), checkAnswers[1], true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := newCheckedLoop(t, check, "a", "b", "c")
+			g.backlog.tasks["z"] = session.Task{Status: statusDone, Answered: []session.Question{{Text: tc.asked, Options: checkAnswers, Answer: tc.answer}}}
+			report, err := Run(t.Context(), g.Options)
+			if tc.again {
+				assert.Equal(t, report.Stop, BrokenCheck)
+				assert.Check(t, cmp.Contains(g.backlog.notes[1], "park b: "+question(check, short(g.start), "Error 7")))
+				return
+			}
+			assert.ErrorContains(t, err, "unfinished tasks: a, b, c")
+			for i, slug := range []string{"a", "b", "c"} {
+				assert.Check(t, cmp.Contains(g.backlog.notes[i], "reopen "+slug+": check"))
+			}
+		})
+	}
+}
+
+// It is remembered within a loop, and about a check that takes too long.
+func TestAnswerAboutASlowCheck(t *testing.T) {
+	g := newCheckedLoop(t, "sleep 600", "a", "b", "c")
+	g.Bounds.CheckTimeout = time.Second
+	g.backlog.park = func(task *session.Task) {
+		task.Status, task.Answered, task.Question = statusOpen, []session.Question{{Text: task.Question.Text, Answer: checkAnswers[1]}}, nil
+	}
+	_, err := Run(t.Context(), g.Options)
+	assert.ErrorContains(t, err, "unfinished tasks: b, c")
+	assert.Check(t, cmp.Contains(g.backlog.notes[0], "park a: "))
+	assert.Check(t, cmp.Contains(g.backlog.notes[1], "reopen b: check"))
+	assert.Check(t, cmp.Contains(g.backlog.notes[2], "reopen c: check"))
 }
 
 // Where the loop must not switch commits, it does not know whether a check failed before.

@@ -27,6 +27,7 @@ type fileBacklog struct {
 	notes    []string
 	forgiven []string
 	ended    []session.EndOfRun
+	park     func(*session.Task)                             // what happens to a parked task; nil: nothing
 	answer   func(session.EndOfRun) (session.Verdict, error) // of EndRun; nil: everything is taken
 }
 
@@ -126,6 +127,9 @@ func (s *fileBacklog) Park(_ context.Context, slug, question string, _ ...string
 	s.note("park %s: %s", slug, question)
 	task := s.tasks[slug]
 	task.Status, task.Question = statusQuestion, &session.Question{Text: question}
+	if s.park != nil {
+		s.park(&task)
+	}
 	s.tasks[slug] = task
 	return nil
 }
