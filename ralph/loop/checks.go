@@ -34,6 +34,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	}
 	it.finished = it.before.finished(after, l.AgentID)
 	it.failedByAgent = it.before.failedByAgent(after, it.released)
+	l.explain(ctx, it)
 	it.asked = it.before.asked(after)
 	if err := l.checkBranch(ctx, it); err != nil {
 		return Failed, err

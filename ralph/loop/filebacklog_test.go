@@ -51,6 +51,10 @@ func (s *fileBacklog) sync() {
 			task.Status, task.Question = statusQuestion, &session.Question{Text: "Which?"}
 			s.tasks[slug] = task
 		}
+		if _, err := os.Stat(file + ".fail"); err == nil && os.Remove(file+".fail") == nil {
+			task.Status, task.Retries, task.Reason = statusOpen, task.Retries+1, "too hard"
+			s.tasks[slug] = task
+		}
 	}
 }
 
@@ -92,6 +96,14 @@ func (s *fileBacklog) Release(_ context.Context, _, slug, reason string) error {
 
 func (s *fileBacklog) Forgive(_ context.Context, slug string) error {
 	s.forgiven = append(s.forgiven, slug)
+	return nil
+}
+
+func (s *fileBacklog) Explain(_ context.Context, slug, cause string) error {
+	s.note("explain %s: %s", slug, cause)
+	task := s.tasks[slug]
+	task.Reason = cause + ": " + task.Reason
+	s.tasks[slug] = task
 	return nil
 }
 
