@@ -16,6 +16,7 @@ var errForeign = errors.New("not a configuration of docker-ralph")
 type foreign struct {
 	known, unknown int
 	first          *FileError // the first unknown name
+	top            bool       // an unknown name is at the top level
 }
 
 // count counts an unknown name at a depth, which may be similar to one of ours. At the top level,
@@ -30,6 +31,7 @@ func (f *foreign) count(problem *FileError, depth int, similar bool) {
 		fallthrough
 	default:
 		f.unknown++
+		f.top = f.top || depth == 0
 	}
 }
 

@@ -56,6 +56,29 @@ func TestMistakesAreNotForeign(t *testing.T) {
 	assert.Assert(t, listed, "%v", err)
 }
 
+// A file with names of ours may belong to another program if it has others at its top level.
+func TestMistakesWithTheHint(t *testing.T) {
+	for _, tc := range []struct {
+		name, file, content string
+		hinted              bool
+	}{
+		{"a table beside ours", "ralph.toml", "[agent]\nname = \"shell\"\n[project]\nname = \"x\"\n", true},
+		{"a key beside ours", "ralph.toml", "verbose = true\n[agent]\nname = \"shell\"\n", true},
+		{"and one that is similar", "ralph.toml", "[agnet]\nname = \"shell\"\n[sandbox]\nimage = \"x\"\n[project]\nname = \"x\"\n", true},
+		{"similar to ours", "ralph.toml", "[agnet]\nname = \"shell\"\n[sandbox]\nimage = \"x\"\n", false},
+		{"below a table of ours", "ralph.toml", "[agent]\nname = \"shell\"\ncolour = \"red\"\n", false},
+		{"our own file", "docker-ralph.toml", "[agent]\nname = \"shell\"\n[project]\nname = \"x\"\n", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Load(Sources{Root: write(t, tc.file, tc.content)})
+			_, listed := errors.AsType[*FileError](err)
+			assert.Assert(t, listed, "%v", err)
+			assert.Equal(t, strings.Contains(strings.Join(hint.Of(err), "\n"), "if it belongs to another program, create docker-ralph.toml"), tc.hinted, "%v", err)
+			assert.Equal(t, strings.Contains(err.Error(), "did you mean \"agent\"?"), strings.Contains(tc.content, "agnet"))
+		})
+	}
+}
+
 // A file that is not even TOML may belong to another program too, and does not prevent one of ours.
 func TestBrokenFileMayBeForeign(t *testing.T) {
 	root := write(t, "ralph.toml", "not toml [\n")

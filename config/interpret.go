@@ -73,8 +73,11 @@ func (d document) interpret() ([]assigned, error) {
 	if err := other.error(d); err != nil {
 		return nil, err
 	}
-	if len(problems) > 0 {
-		return nil, joinProblems(problems)
+	switch err := joinProblems(problems); {
+	case other.top:
+		return nil, d.foreignHint(err)
+	case err != nil:
+		return nil, err
 	}
 	return values, d.decodes()
 }

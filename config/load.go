@@ -233,33 +233,60 @@ func environment(getenv func(string) string) []assigned {
 	return values
 }
 
+// flagKeys returns the keys that flags of the command line set, by the names of the flags.
+func flagKeys() map[string]string {
+	return map[string]string{
+		"agent": keyAgent, "model": "agent.model", "driver": "sandbox.driver", "image": keyImage, "base": keyBase, "memory": KeyMemory, "cpus": KeyCPUs,
+		"network": keyPolicy, "workspace": KeyWorkspace, "git-token": keyGitToken, "sign": keySign, "allow": KeyAllowed, "env": keyPass,
+	}
+}
+
+// CheckFlag returns an error that says what a value of a flag of the command line must be.
+func CheckFlag(images ImageChecker, name, value string) error {
+	if name == "timeout" {
+		d, err := time.ParseDuration(value)
+		if err != nil {
+			return errors.New("must be a duration such as 90m or 1h30m")
+		}
+		return checkFlagTimeout(d)
+	}
+	key, found := flagKeys()[name]
+	if !found {
+		return nil
+	}
+	m := merger{images: images, e: Effective{Config: defaults()}}
+	s := schema().settings[key]
+	return errors.Join(m.checkImage(assigned{setting: s, value: value}), s.set(&m.e.Config, value, FromFlag))
+}
+
 // flags converts the command line's values.
 func flags(o Overrides) []assigned {
-	known := schema()
+	known, keys := schema(), flagKeys()
 	var values []assigned
-	add := func(key, flag string, value *string) {
+	add := func(name string, value *string) {
 		if value == nil {
 			return
 		}
-		fail := func(err error) error { return fmt.Errorf("invalid %s %q: %w", flag, *value, err) }
-		values = append(values, assigned{known.settings[key], *value, Origin{Kind: FromFlag, Name: flag}, fail})
+		name, s := "--"+name, known.settings[keys[name]]
+		fail := func(err error) error { return fmt.Errorf("invalid %s %q: %w", name, *value, err) }
+		values = append(values, assigned{s, *value, Origin{Kind: FromFlag, Name: name}, fail})
 	}
-	add(keyAgent, "--agent", o.Agent)
-	add("agent.model", "--model", o.Model)
-	add("sandbox.driver", "--driver", o.Driver)
-	add(keyImage, "--image", o.Image)
-	add(keyBase, "--base", o.Base)
-	add(KeyMemory, "--memory", o.Memory)
-	add(KeyCPUs, "--cpus", o.CPUs)
-	add(keyPolicy, "--network", o.Network)
-	add(KeyWorkspace, "--workspace", o.Workspace)
-	add(keyGitToken, "--git-token", o.GitToken)
-	add(keySign, "--sign", o.Sign)
+	add("agent", o.Agent)
+	add("model", o.Model)
+	add("driver", o.Driver)
+	add("image", o.Image)
+	add("base", o.Base)
+	add("memory", o.Memory)
+	add("cpus", o.CPUs)
+	add("network", o.Network)
+	add("workspace", o.Workspace)
+	add("git-token", o.GitToken)
+	add("sign", o.Sign)
 	for i := range o.Allow {
-		add(KeyAllowed, "--allow", &o.Allow[i])
+		add("allow", &o.Allow[i])
 	}
 	for i := range o.Env {
-		add(keyPass, "--env", &o.Env[i])
+		add("env", &o.Env[i])
 	}
 	return values
 }

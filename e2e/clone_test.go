@@ -261,3 +261,25 @@ func TestFailedCheckNamesTheIgnoredFile(t *testing.T) {
 		w.ok(t, "build", "-n", "1")
 	})
 }
+
+// A check that fails regardless of the tasks is one of the user's questions, which is asked once. It is compared where it
+// has the ignored files that it needs.
+func TestBrokenCheckWithIgnoredFiles(t *testing.T) {
+	withClone(t, func(t *testing.T, w *world) {
+		w.ignore(t, ".env.test")
+		w.write(t, filepath.Join(w.repo, ".env.test"), "key\n")
+		w.configureUser(t, "[checks]\ncommands = [\"cat .env.test && echo $(mktemp -u) failed at $(date +%N) && exit 3\"]\n[workspace]\ninclude = [\".env.test\"]\n")
+		w.plan(t, task{ID: "a", Title: "Add a", Steps: []string{"echo a >a.txt"}}, task{ID: "b", Title: "Add b", Steps: []string{"echo b >b.txt"}})
+		res := w.ralph(t, "build").expect(t, 13)
+		assert.Check(t, is.Contains(res.stderr, "fails the same way on commit "))
+		asked := w.statuses(t)
+		assert.DeepEqual(t, asked, map[string]string{"a": "question", "b": "question"})
+		for id := range asked {
+			w.ok(t, "answer", id, "the task must fix it")
+		}
+		res = w.ralph(t, "build", "-n", "2").expect(t, 10)
+		assert.Check(t, is.Contains(res.stdout, "reopened a\n"))
+		assert.Check(t, !strings.Contains(res.stdout, "waits for an answer"), res.stdout)
+		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open", "b": "open"})
+	})
+}

@@ -12,6 +12,7 @@ func TestIsLocal(t *testing.T) {
 	local := []string{
 		"localhost", "LOCALHOST", "localhost.", "shop.localhost", "a.b.Localhost.", "127.0.0.1", "127.1.2.3", "::1", "[::1]", "0.0.0.0", "::",
 		"::ffff:127.0.0.1", "sandbox", "Sandbox.",
+		"localhost.localdomain", "IP6-localhost", "ip6-loopback.",
 	}
 	for _, spelling := range LocalNames() {
 		if prefix, err := netip.ParsePrefix(spelling); err == nil {
@@ -25,7 +26,7 @@ func TestIsLocal(t *testing.T) {
 	for _, host := range local {
 		assert.Check(t, IsLocal(host), host)
 	}
-	for _, host := range []string{"", ".", "localhost.example", "notlocalhost", "sandbox.example", "a.sandbox", "128.0.0.1", "10.0.0.1", "::2", "127.0.0.1.example"} {
+	for _, host := range []string{"", ".", "localhost.example", "a.localhost.localdomain", "localdomain", "notlocalhost", "sandbox.example", "a.sandbox", "128.0.0.1", "10.0.0.1", "::2", "127.0.0.1.example"} {
 		assert.Check(t, !IsLocal(host), host)
 	}
 }

@@ -27,9 +27,6 @@ type dispatcher struct {
 
 // run runs a command in the sandbox.
 func (d dispatcher) run(cmd *cobra.Command, f *forwarded) error {
-	if err := f.Check(f.given); err != nil {
-		return err
-	}
 	name := f.Name
 	worktree, err := d.options.worktree.wanted()
 	if err != nil {
@@ -98,7 +95,7 @@ func (d dispatcher) newHost(cmd *cobra.Command, name string) (host.Host, error) 
 	if err != nil {
 		return host.Host{}, fmt.Errorf("finding the current directory: %w", err)
 	}
-	mode, err := progressMode(d.options.progress)
+	mode, err := progressMode(d.options.progress.value)
 	if err != nil {
 		return host.Host{}, err
 	}

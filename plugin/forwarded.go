@@ -46,7 +46,10 @@ func (f forwardedFlag) Set(value string) error {
 	f.to.args = append(f.to.args, typed)
 	if f.Arg != "" {
 		f.to.args = append(f.to.args, value)
-		return f.Check(value)
+		if err := f.Check(value); err != nil {
+			return err
+		}
+		return f.to.Check(f.to.given)
 	}
 	if value != "true" {
 		return errors.New("takes no value")

@@ -171,7 +171,7 @@ func (d dispatcher) pruneImages(cmd *cobra.Command, opts pruneOptions) error {
 func (d dispatcher) imageHost(cmd *cobra.Command, progress string) (host.Host, error) {
 	if progress != "" {
 		own := *d.options
-		own.progress = progress
+		own.progress.value = progress
 		d.options = &own
 	}
 	return d.host(cmd, "image")

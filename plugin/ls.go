@@ -29,7 +29,10 @@ func newListCommand(d dispatcher) *cobra.Command {
 		Short:      "List sandboxes",
 		Long: `List the sandboxes of this repository, with the loop running in each or how the
 last one ended. The sandbox of this worktree and branch is marked. With --loops, list
-the loops that have logs instead, for "logs --loop".`,
+the loops that have logs instead, for "logs --loop".
+
+With --all, branches whose sandbox was removed are listed as long as they have tasks
+or logs, but not with --quiet.`,
 		Args:              cli.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +47,7 @@ the loops that have logs instead, for "logs --loop".`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories")
+	flags.BoolVarP(&opts.All, "all", "a", false, "Show the sandboxes of all repositories, and removed ones")
 	flags.StringArrayVarP(&filters, "filter", "f", nil, `Filter sandboxes ("agent=", "branch=", "driver=", "name=", "state=")`)
 	flags.BoolVarP(&opts.Names, "quiet", "q", false, "Only display names")
 	flags.BoolVarP(&opts.Size, "size", "s", false, "Display total file sizes")
@@ -100,6 +103,7 @@ func (d dispatcher) listSandboxes(cmd *cobra.Command, opts manage.ListOptions, s
 	if err != nil {
 		return err
 	}
+	opts.Former = opts.All
 	out := d.cli.Out()
 	v := view{
 		collect: func(ctx context.Context, h host.Host) ([]manage.SandboxStatus, error) {

@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/config/imageref"
 	"github.com/docker-ralph/docker-ralph/config/runflags"
 	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
+	"github.com/docker-ralph/docker-ralph/projectimage"
 )
 
 // options are the flags before a command.
@@ -23,12 +25,11 @@ type options struct {
 	env                        []string
 	recreate, rebuild, sign    bool
 	move                       bool
-	credScan                   choice
+	credScan, progress         choice
 	noHostConfig               bool
 	network, gitToken          string
 	workspace                  string
 	allow                      []string
-	progress                   string
 	worktree                   worktreeOptions
 	detach                     bool
 	requireClean, dryRun       bool
@@ -61,15 +62,34 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.move, "move", false, "Move the sandbox to the selected engine")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "Print what the command would do, without doing it")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "Run the loop in the background")
-	flags.StringVar(&o.progress, "progress", "auto", `Type of progress output ("auto", "plain", "tty", "quiet", "rawjson")`)
+	o.progress = choice{string(projectimage.ModeAuto), modeNames()}
+	flags.Var(&o.progress, "progress", `Type of progress output ("auto", "plain", "tty", "quiet", "rawjson")`)
 	o.credScan.among = []string{commits.CredScanBlock, commits.CredScanWarn}
 	flags.Var(&o.credScan, "cred-scan", `Scan the worktree and new commits for secrets ("block", "warn")`)
 	flags.Lookup("cred-scan").NoOptDefVal = commits.CredScanBlock
+	flags.VisitAll(func(f *pflag.Flag) {
+		f.Value = checkedValue{f.Value, f.Name}
+		f.DefValue = strings.TrimSuffix(f.DefValue, "[]") // else help shows it
+	})
 	o.worktree.addFlags(flags)
 	flags.SetInterspersed(false)
 	group(flags, sandboxOptions, "agent", "allow", "cpus", "detach", "driver", "dry-run", "env", "memory", "network", "recreate", "timeout", "worktree")
 	group(flags, advancedOptions, "base", "branch-name", "cred-scan", "git-token", "image", "move", "no-host-config", "progress", "rebuild", "require-clean", "sign",
 		"with-changes", "workspace")
+}
+
+// checkedValue is the value of a flag that the configuration checks, if the flag sets a key of it.
+type checkedValue struct {
+	pflag.Value
+	name string
+}
+
+// Set implements [pflag.Value].
+func (v checkedValue) Set(value string) error {
+	if err := config.CheckFlag(imageref.Checker{}, v.name, value); err != nil {
+		return err
+	}
+	return v.Value.Set(value)
 }
 
 // checkDryRun applies --dry-run to a command that has an option of that name, and refuses it

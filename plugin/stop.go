@@ -29,8 +29,7 @@ The next command starts the sandbox again.`,
 			}
 			opts.Names = args
 			if cmd.Flags().Changed("timeout") {
-				limit := time.Duration(max(0, timeout)) * time.Second
-				opts.Timeout = &limit
+				opts.Timeout = stopTimeout(timeout)
 			}
 			return manage.StopSandboxes(cmd.Context(), h, opts)
 		},
@@ -40,4 +39,13 @@ The next command starts the sandbox again.`,
 	_ = cmd.RegisterFlagCompletionFunc("timeout", cobra.NoFileCompletions)
 	cmd.MarkFlagsMutuallyExclusive("now", "timeout")
 	return cmd
+}
+
+// stopTimeout is the limit in seconds; a negative number means none, as in the Docker CLI.
+func stopTimeout(seconds int) *time.Duration {
+	if seconds < 0 {
+		return nil
+	}
+	limit := time.Duration(seconds) * time.Second
+	return &limit
 }

@@ -40,7 +40,7 @@ type Flag struct {
 func (f Flag) Check(value string) error {
 	_, notNumber := strconv.ParseUint(value, 10, 31)
 	switch {
-	case value == "", f.Name != Prompt && strings.HasPrefix(value, "-"),
+	case value == "", f.Name != Prompt && strings.HasPrefix(value, "-") && (f.Key == "" || !isNegative(value)),
 		f.Name == MaxIterations && notNumber != nil,
 		f.Values != nil && !slices.Contains(f.Values, value):
 		if f.requires == "" {
@@ -52,6 +52,9 @@ func (f Flag) Check(value string) error {
 	}
 	return nil
 }
+
+// isNegative reports whether a value that begins with a dash is a number rather than a flag.
+func isNegative(value string) bool { return len(value) > 1 && value[1] >= '0' && value[1] <= '9' }
 
 // Given are the values of the flags on a command line by their names; "true" for switches.
 type Given map[string]string

@@ -317,7 +317,7 @@ func TestLocalNamesAreRefused(t *testing.T) {
 		}
 	})
 	for _, request := range []string{
-		"CONNECT localhost:3000", "CONNECT sandbox:443", "CONNECT [::1]:8080", "CONNECT 127.0.0.1:80", "GET http://shop.localhost/", "GET http://0.0.0.0:8000/",
+		"CONNECT localhost:3000", "CONNECT sandbox:443", "CONNECT [::1]:8080", "CONNECT 127.0.0.1:80", "CONNECT ip6-localhost:80", "CONNECT localhost.localdomain:80", "GET http://shop.localhost/", "GET http://0.0.0.0:8000/",
 	} {
 		answer := exchange(t, l.at.Proxy, request+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		assert.Check(t, strings.HasPrefix(answer, "HTTP/1.1 403 "), "%s: %s", request, answer)

@@ -59,6 +59,7 @@ func TestResolver(t *testing.T) {
 		{"a name below it", "shop.localhost.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
 		{"in mixed case below it", "A.b.LocalHost.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
 		{"the sandbox by its host name", "sandbox.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
+		{"a name of distributions", "ip6-localhost.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, "127.0.0.1"},
 		{"itself without IPv6", "localhost.", dnsmessage.TypeAAAA, dnsmessage.RCodeSuccess, ""},
 		{"no IPv6", "allowed.example.", dnsmessage.TypeAAAA, dnsmessage.RCodeSuccess, ""},
 		{"no HTTPS record", "allowed.example.", 65, dnsmessage.RCodeSuccess, ""},

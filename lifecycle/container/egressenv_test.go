@@ -26,7 +26,7 @@ func TestProxyEnv(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"A": "b", "HTTP_PROXY": "http://10.0.0.2:3128", "https_proxy": "http://10.0.0.2:3128", "HTTPS_PROXY": "http://10.0.0.2:3128",
-		"NO_PROXY":           "localhost,.localhost,127.0.0.1,127.0.0.0/8,127.0.1.1,0.0.0.0,::1,[::1],::,sandbox,10.0.0.2,10.0.0.3",
+		"NO_PROXY":           "localhost,.localhost,127.0.0.1,127.0.0.0/8,127.0.1.1,0.0.0.0,::1,[::1],::,sandbox,localhost.localdomain,ip6-localhost,ip6-loopback,10.0.0.2,10.0.0.3",
 		"NODE_USE_ENV_PROXY": "1",
 		"RALPH_REFUSALS":     "http://10.0.0.2:3129/.refused",
 		"GIT_CONFIG_COUNT":   "12", "GIT_CONFIG_KEY_0": "user.name", "GIT_CONFIG_VALUE_0": "u",

@@ -89,6 +89,9 @@ func (i isolation) apply(config *container.Config, host *container.HostConfig, l
 	l[labelEgress] = string(i.mode)
 	host.Sysctls = i.ipv6()
 	host.Mounts = append(host.Mounts, i.mounts...)
+	for _, name := range egress.LoopbackNames() {
+		host.ExtraHosts = append(host.ExtraHosts, name+":127.0.0.1")
+	}
 	if i.mode == egress.AllowAll {
 		l[labelNetwork] = egressNetwork
 		host.NetworkMode = egressNetwork
@@ -101,7 +104,7 @@ func (i isolation) apply(config *container.Config, host *container.HostConfig, l
 	if i.network == "" {
 		host.NetworkMode = "none"
 		// With a network, the engine adds this line.
-		host.ExtraHosts = []string{egress.Hostname + ":127.0.0.1"}
+		host.ExtraHosts = append(host.ExtraHosts, egress.Hostname+":127.0.0.1")
 		host.Sysctls["net.ipv4.ip_unprivileged_port_start"] = "0"
 		config.Cmd = []string{"proxy"}
 		return nil

@@ -34,22 +34,23 @@ type source struct {
 
 	mu    sync.Mutex
 	state watch.State
+	at    time.Time // when it was complete: an engine may take long to answer
 }
 
 func newSource(h host.Host, all bool) *source {
 	return &source{host: h, opts: watch.Options{All: all}, collect: watch.Collect}
 }
 
-// State returns the state of the sandboxes, which is at most [stateAge] old.
+// State returns the state of the sandboxes, which was complete at most [stateAge] ago.
 func (s *source) State(ctx context.Context) (watch.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Since(s.state.Time) < stateAge {
+	if time.Since(s.at) < stateAge {
 		return s.state, nil
 	}
 	state, err := s.collect(ctx, s.host, s.opts)
 	if err == nil {
-		s.state = state
+		s.state, s.at = state, time.Now()
 	}
 	return state, err
 }
@@ -67,6 +68,11 @@ func (s *source) open(ctx context.Context, key string) (loop, error) {
 	if err != nil {
 		return loop{}, err
 	}
+	return openIn(state, key)
+}
+
+// openIn opens the log of a loop of a state.
+func openIn(state watch.State, key string) (loop, error) {
 	w, l, err := state.Find(key)
 	if err != nil {
 		return loop{}, err

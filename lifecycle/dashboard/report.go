@@ -68,7 +68,7 @@ func (s *source) writeReport(ctx context.Context, file string) error {
 	left := room{budget(maxReport), maxReportRuns}
 	for _, w := range state.Worktrees {
 		for _, l := range w.Loops {
-			found, err := s.report(ctx, l.Key, &left)
+			found, err := s.report(ctx, state, l.Key, &left)
 			if err != nil {
 				return err
 			}
@@ -152,8 +152,8 @@ func writeFile(h host.Host, file string, content []byte) error {
 }
 
 // report reads a loop. It includes events, outputs and diffs while there is room, from the last run on.
-func (s *source) report(ctx context.Context, key string, left *room) (reportLoop, error) {
-	l, err := s.open(ctx, key)
+func (s *source) report(ctx context.Context, state watch.State, key string, left *room) (reportLoop, error) {
+	l, err := openIn(state, key)
 	if err != nil {
 		return reportLoop{}, err
 	}

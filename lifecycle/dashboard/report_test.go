@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/lifecycle/watch"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 )
@@ -80,4 +81,36 @@ func TestSparseOutputsAreNotRead(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Check(t, is.Len(found, 0))
 	assert.NilError(t, ctx.Err())
+}
+
+// A silent engine takes long to be given up: it is asked once for all loops of a report, and not before each answer
+// of the server.
+func TestSlowEngineIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	d := newDemo(t)
+	for n := range 3 {
+		l := d.newLog("main", time.Now().Add(-time.Duration(n+1)*time.Hour))
+		l.emit(0, &runlog.LoopStart{Mode: "build"})
+		l.save(runlog.Now{})
+	}
+	var out bytes.Buffer
+	d.host.Stdout, d.host.Stderr = &out, io.Discard
+	s, asked := d.source(), 0
+	collect := s.collect
+	s.collect = func(ctx context.Context, h host.Host, opts watch.Options) (watch.State, error) {
+		asked++
+		state, err := collect(ctx, h, opts)
+		state.Time = state.Time.Add(-10 * time.Second) // when the engine was asked
+		return state, err
+	}
+	assert.NilError(t, s.writeReport(t.Context(), "-"))
+	assert.Equal(t, asked, 1)
+	s.at = time.Now().Add(time.Hour) // no matter how long the report took
+	_, err := s.State(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, asked, 1)
+	s.at = time.Time{}
+	_, err = s.State(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, asked, 2)
 }

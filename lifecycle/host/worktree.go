@@ -146,19 +146,23 @@ func checkBranch(t worktrees.Tree, w Worktree) error {
 }
 
 // Into returns the host with the worktree as its current directory; the same host for nil. It
-// creates no worktree in a repository without a scope.
-func (h Host) Into(ctx context.Context, w *Worktree) (Host, error) {
+// creates no worktree in a repository without a scope, or if check returns an error, which gets the
+// current worktree with the branch of the new one, as far as that is known.
+func (h Host) Into(ctx context.Context, w *Worktree, check func(gitrepo.Worktree) error) (Host, error) {
 	if w == nil {
 		return h, nil
 	}
 	dir, err := h.addWorktree(ctx, *w, func() error {
-		_, err := gitrepo.Detect(ctx, h.Dir, func(name string) string {
+		wt, err := gitrepo.Detect(ctx, h.Dir, func(name string) string {
 			if name == "RALPH_SCOPE_BRANCH" {
-				return "any"
+				return cmp.Or(w.Branch, w.Name, "any")
 			}
 			return h.Getenv(name)
 		})
-		return err
+		if err != nil || check == nil {
+			return err
+		}
+		return check(wt)
 	})
 	if err != nil {
 		return h, err

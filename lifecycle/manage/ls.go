@@ -5,13 +5,18 @@ package manage
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/backlogs"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
+	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/taskjson"
 )
 
@@ -25,7 +30,7 @@ type SandboxStatus struct {
 	Engine   string      `json:"engine"` // context or address of the engine; empty for a microVM
 	Remote   bool        `json:"-"`      // the engine is on another machine
 	Agent    string      `json:"agent"`
-	State    string      `json:"state"` // running, stopped, paused, unknown, …
+	State    string      `json:"state"` // running, stopped, paused, unknown, not found, …
 	Loop     *LoopStatus `json:"loop"`  // nil if no loop of it is known
 	Worktree string      `json:"worktree"`
 	Logs     string      `json:"-"` // directory of its logs
@@ -58,6 +63,8 @@ type ListOptions struct {
 	Size bool
 	// Names leaves out what takes a call per sandbox.
 	Names bool
+	// Former adds the scopes without a sandbox that have tasks or logs. It has no effect with Names.
+	Former bool
 }
 
 // Sandboxes lists the sandboxes of all drivers.
@@ -90,7 +97,34 @@ func Sandboxes(ctx context.Context, h host.Host, opts ListOptions) ([]SandboxSta
 	if opts.Size {
 		addSizes(ctx, h, mine, list)
 	}
+	if opts.Former && !opts.Names {
+		list = append(list, formerScopes(ctx, h, at, all, failed == nil)...)
+	}
 	return list, ctx.Err()
+}
+
+// formerScopes describes the scopes without a sandbox that have tasks or logs. Unless all sandboxes are known, one that
+// was created and is not listed may exist.
+func formerScopes(ctx context.Context, h host.Host, at host.Here, all []host.Located, known bool) (list []SandboxStatus) {
+	owners, err := h.Owners()
+	if err != nil {
+		h.Warn(err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		o := owners[name]
+		exists := slices.ContainsFunc(all, func(l host.Located) bool { return l.Sandbox.Name == name && l.Sandbox.OtherClient == "" })
+		used, err := h.SandboxName(gitrepo.Worktree{Root: o.Root, Scope: o.Scope})
+		if exists || !known && h.CreatedBy(name) != "" || err != nil || used != name { // an ephemeral one uses the state of its worktree
+			continue
+		}
+		sb := lifecycle.Sandbox{Name: name, State: lifecycle.NotFound, Scope: o.Scope, Root: o.Root}
+		s := describe(ctx, h, host.Located{Sandbox: sb}, at.Current(sb))
+		counts, err := backlogs.CountsOf(ctx, h, name, o.Scope)
+		if s.Loop != nil || err != nil || counts != nil && *counts != (runlog.Counts{}) {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // parallelCalls limits how many sandboxes, or worktrees, are queried at once.

@@ -29,7 +29,7 @@ type Backlog struct {
 
 // OpenBacklog opens the backlog of a worktree, nil for the current one. It creates a missing worktree.
 func OpenBacklog(ctx context.Context, h host.Host, w *host.Worktree) (*Backlog, error) {
-	h, err := h.Into(ctx, w)
+	h, err := h.Into(ctx, w, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -132,14 +132,14 @@ func TestAddWorktreeConcurrently(t *testing.T) {
 
 func TestIntoNeedsAScope(t *testing.T) {
 	h, _ := treeHost(t)
-	in, err := h.Into(t.Context(), &host.Worktree{Name: "x"})
+	in, err := h.Into(t.Context(), &host.Worktree{Name: "x"}, nil)
 	assert.NilError(t, err)
 	assert.Equal(t, in.Dir, filepath.Join(h.Dir, ".worktrees", "x"))
 	gitTree(t, h.Dir, "checkout", "-q", "--detach")
-	_, err = h.Into(t.Context(), &host.Worktree{Name: "y"})
+	_, err = h.Into(t.Context(), &host.Worktree{Name: "y"}, nil)
 	assert.NilError(t, err, "a worktree has a branch of its own")
 	gitTree(t, h.Dir, "remote", "remove", "origin")
-	_, err = h.Into(t.Context(), &host.Worktree{Name: "z"})
+	_, err = h.Into(t.Context(), &host.Worktree{Name: "z"}, nil)
 	assert.ErrorIs(t, err, gitrepo.ErrNoOrigin)
 	_, err = os.Stat(filepath.Join(h.Dir, ".worktrees", "z"))
 	assert.ErrorIs(t, err, os.ErrNotExist)

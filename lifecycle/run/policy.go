@@ -1,7 +1,6 @@
 package run
 
 import (
-	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -80,7 +79,7 @@ func upstream(h host.Host, at Choice) egress.Upstream {
 	}
 	reachable := func(address string) egress.Secret {
 		u, err := url.Parse(address)
-		if err != nil || u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback() {
+		if err != nil || egress.IsLocal(u.Hostname()) {
 			return ""
 		}
 		return egress.Secret(address)

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"io"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/credential/agentconfig"
@@ -99,6 +100,23 @@ func (t *Target) choose(ctx context.Context, h host.Host, connected func() (host
 	}
 	t.from = t.movedFrom(ctx, h, connected)
 	return nil
+}
+
+// checkDriver returns an error if no sandbox can be created for a worktree that is not created yet: then it need not be.
+// The configuration of the new worktree is that of its branch; this one may select another driver, and may
+// have errors that the other has not.
+func checkDriver(ctx context.Context, h host.Host, wt gitrepo.Worktree, opts Options, connected func() (host.API, error)) error {
+	t := Target{opts: opts, wt: wt}
+	var err error
+	t.cfg, err = approval.Load(config.Sources{Root: wt.Root, UserDir: h.StateDir, Getenv: h.Getenv, Overrides: opts.Overrides})
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	h.Stderr = io.Discard // warnings follow when the sandbox is created
+	if err := t.choose(ctx, h, connected); err != nil || t.API == nil {
+		return err
+	}
+	return ping(ctx, t.API)
 }
 
 // describe names and describes the sandbox.

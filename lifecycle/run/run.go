@@ -12,6 +12,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/config"
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 )
 
 // Options are the options of [Run].
@@ -77,7 +78,7 @@ func Run(ctx context.Context, from host.Host, opts Options) (int, error) {
 func run(ctx context.Context, h session, opts Options) (int, error) {
 	connected := h.Connect()
 	var err error
-	h.Host, err = h.Into(ctx, opts.Worktree)
+	h.Host, err = h.Into(ctx, opts.Worktree, func(at gitrepo.Worktree) error { return checkDriver(ctx, h.Host, at, opts, connected) })
 	if err != nil {
 		return 0, err
 	}

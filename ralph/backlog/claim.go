@@ -113,6 +113,17 @@ func (s *Store) Fail(ctx context.Context, slug, reason string) error {
 	})
 }
 
+// Explain puts a cause that the agent does not know before the reason why a task has failed.
+func (s *Store) Explain(ctx context.Context, slug, cause string) error {
+	return s.write(ctx, func(tx *sql.Tx) error {
+		id, _, err := s.find(ctx, tx, slug)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "UPDATE tasks SET fail_reason = ? || COALESCE(': ' || fail_reason, '') WHERE id = ?", cause, id)
+		}
+		return err
+	})
+}
+
 // Reopen reopens a task that is finished or done, discards its result and increments its
 // retry count.
 func (s *Store) Reopen(ctx context.Context, slug, reason string) error {

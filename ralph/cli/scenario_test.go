@@ -168,11 +168,6 @@ var scenarios = []scenario{
 		stderr: []string{`Error: no task can be checked: the check "tail -f /dev/null" took longer than 1s`},
 	},
 	{
-		name: "has a check that failed before", agent: good, config: "[checks]\ncommands = [\"ls $PWD/none\"]\n",
-		code: loop.BrokenCheck.ExitCode(), status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 question", commits: 3,
-		stdout: []string{"reopened a/01", "Checking whether it fails on commit "}, stderr: []string{"fails the same way on commit "},
-	},
-	{
 		name: "needs decisions", agent: `take; ralph task ask "$id" "Which?" --option x >&2`, code: loop.Questions.ExitCode(),
 		status: "0 open, 0 active, 0 done, 0 blocked, 0 deleted, 2 question",
 		stdout: []string{"Iteration 1: question a/01 | ", "Task a/01 waits for an answer: Which?\n", "Iteration 2: question b/02 | "},

@@ -150,22 +150,3 @@ func (s *agentEnv) countCommits(ctx context.Context, from, to string) int {
 func (s *agentEnv) isCommitted(ctx context.Context, commit string) bool {
 	return !strings.HasPrefix(commit, "-") && s.git(ctx, "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
 }
-
-// clone creates a temporary copy of a commit. Its objects stay in the repository.
-func (s *agentEnv) clone(ctx context.Context, commit string) (dir string, remove func(), err error) {
-	dir, err = os.MkdirTemp("", "ralph-check-")
-	if err != nil {
-		return "", nil, err
-	}
-	remove = func() { _ = os.RemoveAll(dir) }
-	for _, args := range [][]string{
-		{"clone", "--quiet", "--shared", "--no-checkout", ".", dir},
-		{"-C", dir, "checkout", "--quiet", "--detach", commit},
-	} {
-		if out, err := s.git(ctx, args...).CombinedOutput(); err != nil {
-			remove()
-			return "", nil, fmt.Errorf("copying the commit: %w: %s", err, strings.TrimSpace(string(out)))
-		}
-	}
-	return dir, remove, nil
-}

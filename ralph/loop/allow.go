@@ -29,7 +29,7 @@ func (l *loop) askAboutBlocked(ctx context.Context, it *iteration) error {
 			l.note = ""
 		}
 	}
-	if it.cause != nil && it.end != endIdle && it.end != endTimedOut {
+	if it.exhausted() != nil {
 		return nil // the sandbox's limit is the reason
 	}
 	for _, slug := range slices.Sorted(slices.Values(slices.Concat(it.released, it.failedByAgent))) {

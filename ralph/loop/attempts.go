@@ -47,8 +47,12 @@ const withoutTask = "run"
 type unassigned struct{ ref, reason string }
 
 // settle keeps what a run has left under a ref. Unless its commits were accepted, it resets the branch to those that
-// were.
+// were. Only the first call has an effect.
 func (l *loop) settle(ctx context.Context, it *iteration) {
+	if it.settled {
+		return
+	}
+	it.settled = true
 	if it.consequence().next != wait { // else no agent has seen it
 		l.unassigned = unassigned{}
 	}

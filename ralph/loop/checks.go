@@ -16,8 +16,11 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
-// checkTail bounds the recorded output of a failed check, in bytes.
-const checkTail = 4 << 10
+// Bounds of the output of a failed check, in bytes: what is recorded, and what is compared.
+const (
+	checkTail   = 4 << 10
+	compareTail = 64 << 10
+)
 
 // check runs the checks if the agent has finished tasks, or committed without one, and rejects the run if one fails.
 func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
@@ -31,6 +34,7 @@ func (l *loop) check(ctx context.Context, n int, it *iteration) (Stop, error) {
 	}
 	it.finished = it.before.finished(after, l.AgentID)
 	it.failedByAgent = it.before.failedByAgent(after, it.released)
+	l.explain(ctx, it)
 	it.asked = it.before.asked(after)
 	if err := l.checkBranch(ctx, it); err != nil {
 		return Failed, err
@@ -90,7 +94,7 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 		l.setState(runlog.StateChecking, time.Time{}, command)
 		l.printf("Check: %s\n", termsafe.Strip(command))
 		out := &checkOutput{log: log}
-		how, code, stop, err := l.runCheck(ctx, l.Dir, command, out)
+		how, code, stop, err := l.runCheck(ctx, command, out)
 		if err != nil {
 			return "", "", Failed, fmt.Errorf("running the check %q: %w", command, err)
 		}
@@ -114,8 +118,8 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 			l.printf("%s\n", output)
 		}
 		if stop == noStop {
-			it.checkRefused = refused
-			fault = l.checkFault(ctx, command, how, output)
+			it.checkRefused, it.rejected = refused, reason
+			fault = l.checkFault(ctx, it, command, failedCheck{how, string(out.tail)})
 		}
 		return reason, fault, stop, nil
 	}
@@ -124,9 +128,9 @@ func (l *loop) runChecks(ctx context.Context, n int, it *iteration) (reason, fau
 
 // runCheck runs a check in the agent's environment and returns how it failed, and its exit code. It has no
 // input, and CI=true, so that it ends by itself. It is not bound by MaxDuration: finished work must be checked.
-func (l *loop) runCheck(ctx context.Context, dir, command string, out io.Writer) (how string, code int, stop Stop, err error) {
+func (l *loop) runCheck(ctx context.Context, command string, out io.Writer) (how string, code int, stop Stop, err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "sh", "-c", command)
-	cmd.Dir, cmd.Env = dir, append(slices.Clip(l.Env), "CI=true")
+	cmd.Dir, cmd.Env = l.Dir, append(slices.Clip(l.Env), "CI=true")
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.WaitDelay = l.timing.drain
 	child, err := agent.StartChild(cmd)
@@ -173,7 +177,7 @@ func (c *checkOutput) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.tail = append(c.tail, p...)
-	if over := len(c.tail) - checkTail - 1; over > 0 {
+	if over := len(c.tail) - compareTail; over > 0 {
 		c.tail = append(c.tail[:0], c.tail[over:]...)
 	}
 	if c.log != nil {

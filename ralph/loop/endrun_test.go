@@ -255,7 +255,7 @@ func TestRunWithoutATask(t *testing.T) {
 
 func TestNextAgentFindsCommitsWithoutATask(t *testing.T) {
 	g := newGatedLoop(t, []string{"a"}, commit("1"), commit("2"))
-	g.Checks = []string{"false"}
+	g.Checks = []string{"! ls *.txt"}
 	_, err := Run(t.Context(), g.Options)
 	assert.ErrorContains(t, err, "the commits of the last run")
 	assert.Check(t, cmp.Contains((*g.notes)[1], "The commits of the session before are no longer on the branch, because a check failed:\n\ncheck "))

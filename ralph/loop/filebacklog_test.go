@@ -27,6 +27,7 @@ type fileBacklog struct {
 	notes    []string
 	forgiven []string
 	ended    []session.EndOfRun
+	park     func(*session.Task)                             // what happens to a parked task; nil: nothing
 	answer   func(session.EndOfRun) (session.Verdict, error) // of EndRun; nil: everything is taken
 }
 
@@ -48,6 +49,10 @@ func (s *fileBacklog) sync() {
 		}
 		if _, err := os.Stat(file + ".ask"); err == nil && os.Remove(file+".ask") == nil {
 			task.Status, task.Question = statusQuestion, &session.Question{Text: "Which?"}
+			s.tasks[slug] = task
+		}
+		if _, err := os.Stat(file + ".fail"); err == nil && os.Remove(file+".fail") == nil {
+			task.Status, task.Retries, task.Reason = statusOpen, task.Retries+1, "too hard"
 			s.tasks[slug] = task
 		}
 	}
@@ -94,6 +99,14 @@ func (s *fileBacklog) Forgive(_ context.Context, slug string) error {
 	return nil
 }
 
+func (s *fileBacklog) Explain(_ context.Context, slug, cause string) error {
+	s.note("explain %s: %s", slug, cause)
+	task := s.tasks[slug]
+	task.Reason = cause + ": " + task.Reason
+	s.tasks[slug] = task
+	return nil
+}
+
 func (s *fileBacklog) Reopen(_ context.Context, slug, reason string) error {
 	s.note("reopen %s: %s", slug, reason)
 	task := s.tasks[slug]
@@ -126,6 +139,9 @@ func (s *fileBacklog) Park(_ context.Context, slug, question string, _ ...string
 	s.note("park %s: %s", slug, question)
 	task := s.tasks[slug]
 	task.Status, task.Question = statusQuestion, &session.Question{Text: question}
+	if s.park != nil {
+		s.park(&task)
+	}
 	s.tasks[slug] = task
 	return nil
 }

@@ -77,6 +77,7 @@ type iteration struct {
 	head          string // at its end
 	id            attemptref.ID
 	attempt       string // ref of what it has left
+	settled       bool   // see loop.settle
 	checks        []runlog.Check
 	refused       []denylog.Refusal
 	checkRefused  []denylog.Refusal // during its last check, also in refused
@@ -161,18 +162,6 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	}
 	stop, err = l.evaluate(ctx, it)
 	return it.after, stop, err
-}
-
-// restoreBranch switches the worktree back to the loop's branch.
-func (l *loop) restoreBranch(ctx context.Context) error {
-	if l.Restore == nil {
-		return nil
-	}
-	notes, err := l.Restore(context.WithoutCancel(ctx))
-	for _, note := range notes {
-		l.warnf("%s", note)
-	}
-	return err
 }
 
 // evaluate updates the counters after a run and returns the reason to stop, if any.

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"syscall"
@@ -78,6 +79,32 @@ func (l *loop) fullDisk() *limit {
 		}
 	}
 	return nil
+}
+
+// exhausted returns the limit of the sandbox that a run has reached, or nil.
+func (o outcome) exhausted() *limit {
+	if o.end == endIdle || o.end == endTimedOut {
+		return nil
+	}
+	return o.cause
+}
+
+// explain adds the limit that a run has reached to the reasons of the tasks that the agent has failed itself: it may
+// not know it.
+func (l *loop) explain(ctx context.Context, it *iteration) {
+	full := it.exhausted()
+	if full == nil || len(it.failedByAgent) == 0 {
+		return
+	}
+	for _, slug := range it.failedByAgent {
+		if err := l.Backlog.Explain(ctx, slug, full.reason); err != nil {
+			l.warnf("recording why task %s has failed: %s", slug, err)
+		}
+	}
+	if !it.failed() { // else it is reported as that of the run
+		l.warnf("the agent gave up: %s", full.reason)
+		l.hint("%s", full.remedy)
+	}
 }
 
 // exceeded returns the limit of the user that ended a run, or nil.

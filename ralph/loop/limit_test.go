@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -85,6 +86,58 @@ func TestFullDiskIsReportedAndStopsTheLoop(t *testing.T) {
 			if tc.runs > 0 {
 				assert.Equal(t, report.Iterations[0].Reason, tc.reason)
 			}
+		})
+	}
+}
+
+// An agent that gives up does not know that a limit of the sandbox is the cause.
+func TestLimitIsAddedToTheAgentsReason(t *testing.T) {
+	full := func() (reason, remedy string) { return "/tmp is full (1GiB)", "raise the limit" }
+	for _, tc := range []struct {
+		name, program, cause string
+		set                  func(*testLoop)
+		warning              string
+	}{
+		{name: "temporary files", program: "touch $DIR/full", cause: "/tmp is full (1GiB)", warning: "Warning: the agent gave up: /tmp is full (1GiB)\nHint: raise the limit\n"},
+		{
+			name: "memory", cause: "out of memory: the limit is 8GiB", warning: "Warning: the agent gave up: out of memory: the limit is 8GiB\nHint: raise the limit with --memory",
+			set: func(tr *testLoop) { tr.Limits = looks(Cgroup{}, Cgroup{MaxMemory: 8 << 30, OOMKills: 1}) },
+		},
+		{
+			name: "processes", cause: "process limit (64) reached", warning: "Warning: the agent gave up: process limit (64) reached\nHint: raise the limit with RALPH_PIDS",
+			set: func(tr *testLoop) {
+				tr.Limits = looks(Cgroup{MaxProcesses: 64}, Cgroup{MaxProcesses: 64, ForksRefused: 9})
+			},
+		},
+		{name: "failed run", program: "touch $DIR/full; exit 3", cause: "/tmp is full (1GiB)", warning: "Warning: the agent exited with code 3: /tmp is full (1GiB)\nHint: raise the limit\n"},
+		{name: "no limit"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newFileBacklog(t, "a")
+			tr := newFileLoop(t, "touch $BACKLOG/a.fail; "+tc.program, s)
+			tr.MaxIterations = 1
+			tr.TempFiles = func() (clean func() error) {
+				return func() error { return os.RemoveAll(filepath.Join(tr.dir(), "full")) }
+			}
+			tr.FullTemp = func() (reason, remedy string) {
+				if _, err := os.Stat(filepath.Join(tr.dir(), "full")); err != nil {
+					return "", ""
+				}
+				return full()
+			}
+			if tc.set != nil {
+				tc.set(tr)
+			}
+			report, _ := Run(t.Context(), tr.Options)
+			if tc.cause == "" {
+				assert.Equal(t, report.Iterations[0].Reason, "too hard")
+				assert.Equal(t, tr.errs.String(), "")
+				return
+			}
+			assert.Equal(t, s.tasks["a"].Reason, tc.cause+": too hard")
+			assert.Check(t, cmp.Contains(report.Iterations[0].Reason, tc.cause))
+			assert.Check(t, cmp.Contains(tr.errs.String(), tc.warning))
+			assert.Equal(t, strings.Count(tr.errs.String(), "Hint: raise the limit"), 1)
 		})
 	}
 }

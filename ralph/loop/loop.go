@@ -48,8 +48,6 @@ type Options struct {
 	// counts.
 	Checks []string
 	Dir    string
-	// Clone creates a temporary copy of a commit, to run checks in. It may be nil.
-	Clone func(ctx context.Context, commit string) (dir string, remove func(), err error)
 	// Backlog is nil outside a repository; then work always remains.
 	Backlog session.Backlog
 	// DryRun says that the backlog is a copy, whose changes are shown and discarded.

@@ -61,6 +61,7 @@ func (emptyBacklog) Held(context.Context, string) ([]string, error)             
 func (emptyBacklog) Renew(context.Context, string) error                        { return nil }
 func (emptyBacklog) Release(context.Context, string, string, string) error      { return nil }
 func (emptyBacklog) Forgive(context.Context, string) error                      { return nil }
+func (emptyBacklog) Explain(context.Context, string, string) error              { return nil }
 func (emptyBacklog) Reopen(context.Context, string, string) error               { return nil }
 func (emptyBacklog) RenameCommit(context.Context, string, string, string) error { return nil }
 func (emptyBacklog) Park(context.Context, string, string, ...string) error      { return nil }

@@ -67,3 +67,15 @@ func offBranchLine(commits []string) string {
 	}
 	return fmt.Sprintf("%s not on the branch: %s", count(len(commits), "commit"), strings.Join(names, ", "))
 }
+
+// restoreBranch switches the worktree back to the loop's branch.
+func (l *loop) restoreBranch(ctx context.Context) error {
+	if l.Restore == nil {
+		return nil
+	}
+	notes, err := l.Restore(context.WithoutCancel(ctx))
+	for _, note := range notes {
+		l.warnf("%s", note)
+	}
+	return err
+}

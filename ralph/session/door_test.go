@@ -45,6 +45,7 @@ func TestLoopUsesItsBacklog(t *testing.T) {
 	assert.NilError(t, c.Renew(ctx, r.ID))
 	assert.NilError(t, c.Release(ctx, r.ID, "a", "no"))
 	assert.NilError(t, c.Forgive(ctx, "a"))
+	assert.NilError(t, c.Explain(ctx, "a", "/tmp is full"))
 
 	claimBefore(t, s, "b", r.ID)
 	claim(t, s, "b", other)
@@ -56,6 +57,7 @@ func TestLoopUsesItsBacklog(t *testing.T) {
 	tasks, err := c.Tasks(ctx)
 	assert.NilError(t, err)
 	assert.Equal(t, tasks["b"].Commit, "2")
+	assert.Equal(t, tasks["a"].Reason, "/tmp is full: no")
 	assert.NilError(t, c.Reopen(ctx, "b", "make test failed"))
 	assert.NilError(t, c.Park(ctx, "b", "Is the check right?", "yes", "no"))
 	defaults, err := c.ApplyDefaults(ctx)

@@ -204,6 +204,11 @@ func (l *Local) Release(ctx context.Context, agentID, slug, reason string) error
 // Forgive implements [Backlog].
 func (l *Local) Forgive(ctx context.Context, slug string) error { return l.Store.Forgive(ctx, slug) }
 
+// Explain implements [Backlog].
+func (l *Local) Explain(ctx context.Context, slug, cause string) error {
+	return l.Store.Explain(ctx, slug, cause)
+}
+
 // Reopen implements [Backlog].
 func (l *Local) Reopen(ctx context.Context, slug, reason string) error {
 	return l.Store.Reopen(ctx, slug, reason)

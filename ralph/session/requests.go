@@ -66,6 +66,11 @@ func (c *Client) Forgive(ctx context.Context, slug string) error {
 	return c.do(ctx, "forgive", loopRequest{Slug: slug})
 }
 
+// Explain implements [Backlog].
+func (c *Client) Explain(ctx context.Context, slug, cause string) error {
+	return c.do(ctx, "explain", loopRequest{Slug: slug, Text: cause})
+}
+
 // Reopen implements [Backlog].
 func (c *Client) Reopen(ctx context.Context, slug, reason string) error {
 	return c.do(ctx, "reopen", loopRequest{Slug: slug, Text: reason})

@@ -32,6 +32,8 @@ type Backlog interface {
 	Release(ctx context.Context, agentID, slug, reason string) error
 	// Forgive discounts a failed attempt that the task did not cause.
 	Forgive(ctx context.Context, slug string) error
+	// Explain puts a cause before the reason why a task has failed.
+	Explain(ctx context.Context, slug, cause string) error
 	// Reopen makes a task open again that is finished or done.
 	Reopen(ctx context.Context, slug, reason string) error
 	// Accepted returns the commit of the sandbox's branch that the host has as well; empty if unknown.

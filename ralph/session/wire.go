@@ -46,7 +46,7 @@ type TaskResponse struct {
 type loopRequest struct {
 	Agent   string   `json:"agent,omitempty"`
 	Slug    string   `json:"slug,omitempty"`
-	Text    string   `json:"text,omitempty"` // a reason or a question
+	Text    string   `json:"text,omitempty"` // a reason, a cause or a question
 	From    string   `json:"from,omitempty"`
 	To      string   `json:"to,omitempty"`
 	Options []string `json:"options,omitempty"`
@@ -72,6 +72,9 @@ func operations() map[string]func(context.Context, Backlog, loopRequest) (any, e
 		"adopt-hint": func(ctx context.Context, b Backlog, _ loopRequest) (any, error) { return b.AdoptHint(ctx) },
 		"park": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			return nil, b.Park(ctx, r.Slug, r.Text, r.Options...)
+		},
+		"explain": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
+			return nil, b.Explain(ctx, r.Slug, r.Text)
 		},
 		"reopen": func(ctx context.Context, b Backlog, r loopRequest) (any, error) {
 			return nil, b.Reopen(ctx, r.Slug, r.Text)
