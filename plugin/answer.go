@@ -19,9 +19,9 @@ func newAnswerCommand(d dispatcher) *cobra.Command {
 	return &cobra.Command{
 		Use:   "answer [OPTIONS] TASK [ANSWER]",
 		Short: "Answer an agent's question",
-		Long: `Answer the question of a task and reopen it. Any text is an answer. Without one, you
-choose at the terminal. The next agent that works on the task finds the answer in its
-prompt.`,
+		Long: `Answer the question of a task and reopen it. Any text is an answer, and the number
+of a choice stands for it. Without one, you choose at the terminal. The next agent that
+works on the task finds the answer in its prompt.`,
 		Args: cli.RequiresRangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {
@@ -31,41 +31,40 @@ prompt.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return d.withBacklog(cmd, func(h host.Host, b *manage.Backlog) error {
-				if len(args) == 1 {
-					answer, err := readAnswer(cmd.Context(), h, b, args[0])
-					if err != nil {
-						return err
-					}
-					args = append(args, answer)
+				var answer string
+				id := args[0]
+				list, err := b.Questions(cmd.Context())
+				if err != nil {
+					return err
 				}
-				if args[1] == "" {
+				i := slices.IndexFunc(list, func(q taskjson.OpenQuestion) bool { return q.ID == id })
+				switch {
+				case len(args) == 2 && args[1] == "":
 					return errors.New("the answer is empty")
+				case i < 0 && len(args) == 2:
+					answer = args[1] // the error says what its status is
+				case i < 0:
+					return hint.Wrap(fmt.Errorf("task %q has no open question", id), "list them with %q", "docker ralph questions")
+				case len(args) == 2:
+					answer = list[i].Choose(args[1])
+				default:
+					answer, err = readAnswer(cmd.Context(), h, list[i])
 				}
-				return runTask(cmd, b, append([]string{"answer"}, args...))
+				if err != nil {
+					return err
+				}
+				return runTask(cmd, b, []string{"answer", id, answer})
 			})
 		},
 	}
 }
 
-// readAnswer asks the user the question of a task.
-func readAnswer(ctx context.Context, h host.Host, b *manage.Backlog, id string) (string, error) {
+// readAnswer asks the user the question of a task: for a text, the number of a choice, or an empty line for the
+// default.
+func readAnswer(ctx context.Context, h host.Host, q taskjson.OpenQuestion) (string, error) {
 	if h.Ask == nil {
-		return "", hint.Wrap(fmt.Errorf("answering %s: no answer given, and standard input is not a terminal", id), "run %q", "docker ralph answer "+id+" ANSWER")
+		return "", hint.Wrap(fmt.Errorf("answering %s: no answer given, and standard input is not a terminal", q.ID), "run %q", "docker ralph answer "+q.ID+" ANSWER")
 	}
-	list, err := b.Questions(ctx)
-	if err != nil {
-		return "", err
-	}
-	i := slices.IndexFunc(list, func(q taskjson.OpenQuestion) bool { return q.ID == id })
-	if i < 0 {
-		return "", hint.Wrap(fmt.Errorf("task %q has no open question", id), "list them with %q", "docker ralph questions")
-	}
-	return askQuestion(ctx, h, list[i])
-}
-
-// askQuestion asks for an answer: a text, the number of a choice, or an empty
-// line for the default.
-func askQuestion(ctx context.Context, h host.Host, q taskjson.OpenQuestion) (string, error) {
 	prompt := "Answer: "
 	if q.Default != "" {
 		prompt = "Answer (Enter for the default): "

@@ -42,7 +42,7 @@ func TestAnswersAtATerminal(t *testing.T) {
 		{"", taskjson.Question{Options: options}, ""},
 	} {
 		h := host.Host{Ask: func(context.Context, string) (string, error) { return tc.typed, nil }}
-		got, err := askQuestion(t.Context(), h, taskjson.OpenQuestion{Question: tc.q})
+		got, err := readAnswer(t.Context(), h, taskjson.OpenQuestion{Question: tc.q})
 		if tc.want == "" {
 			assert.Error(t, err, "no answer")
 			continue

@@ -113,7 +113,7 @@ func TestTaskCommandsNeedNoEngine(t *testing.T) {
 		{args: "questions", stdout: "auth: Log in\n  Which?\n  1. red\n"},
 		{args: "questions --all --format json", stdout: `"sandbox": "ralph-acme-shop-main"`},
 		{args: "answer auth", code: 1, stderr: "standard input is not a terminal"},
-		{args: "answer auth red", stdout: "answered auth: red\n"},
+		{args: "answer auth 2", stdout: "answered auth: blue\n"},
 		{args: "questions --format json", stdout: "[]\n"},
 		{args: "answer auth red", code: 1, stderr: "has no open question"},
 		{args: "--worktree=side --branch-name=topic task list", stderr: "Created the worktree .worktrees/side"},

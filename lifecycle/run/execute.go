@@ -31,15 +31,7 @@ type Result struct {
 // restarted after a repair.
 func (h session) execute(ctx context.Context, r Ready) (ended Result) {
 	command, ready := r.opts.Command, r.spec
-	if !ready.Ephemeral {
-		if err := h.SaveOwner(ready.Name, host.OwnerOf(r.wt)); err != nil {
-			return Result{Err: err}
-		}
-	}
-	if err := recordEngine(ctx, h.Host, r); err != nil {
-		return Result{Err: err}
-	}
-	leave, err := h.takeTurn(ctx, r)
+	leave, err := h.enter(ctx, r)
 	if err != nil {
 		return Result{Err: err}
 	}
@@ -95,6 +87,19 @@ func (h session) execute(ctx context.Context, r Ready) (ended Result) {
 			return res
 		}
 	}
+}
+
+// enter records whose sandbox it is, and takes its turn there until leave is called.
+func (h session) enter(ctx context.Context, r Ready) (leave func(), err error) {
+	if !r.spec.Ephemeral {
+		if err := h.SaveOwner(r.spec.Name, host.OwnerOf(r.wt)); err != nil {
+			return nil, err
+		}
+	}
+	if err := recordEngine(ctx, h.Host, r); err != nil {
+		return nil, err
+	}
+	return h.takeTurn(ctx, r)
 }
 
 // process describes the command.

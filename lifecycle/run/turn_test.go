@@ -41,18 +41,18 @@ func TestBuildsTakeTurns(t *testing.T) {
 		{host.BuildCommand, lifecycle.Spec{Name: "ralph-b"}},
 		{host.BuildCommand, lifecycle.Spec{Name: "ralph-a", Ephemeral: true}},
 	} {
-		s, r, _ := building(dir, beside.command, beside.spec)
-		leave, err := s.takeTurn(t.Context(), r)
+		s, other, _ := building(dir, beside.command, beside.spec)
+		leaveOther, err := s.takeTurn(t.Context(), other)
 		assert.NilError(t, err)
-		leave()
+		leaveOther()
 	}
 
 	second, r, said := building(dir, host.BuildCommand, spec)
 	taken := make(chan func(), 1)
 	go func() {
-		leave, err := second.takeTurn(t.Context(), r)
+		leaveSecond, err := second.takeTurn(t.Context(), r)
 		assert.Check(t, err)
-		taken <- leave
+		taken <- leaveSecond
 	}()
 	assert.Assert(t, is.Contains(<-said, "Waiting for another loop in the sandbox ralph-a\n"))
 	assert.Equal(t, len(taken), 0)
