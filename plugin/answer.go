@@ -20,8 +20,8 @@ func newAnswerCommand(d dispatcher) *cobra.Command {
 		Use:   "answer [OPTIONS] TASK [ANSWER]",
 		Short: "Answer an agent's question",
 		Long: `Answer the question of a task and reopen it. Any text is an answer, and the number
-of a choice stands for it. Without one, you choose at the terminal. The next agent that
-works on the task finds the answer in its prompt.`,
+of a choice stands for it. Without one, you choose at the terminal. The next agent of
+the task finds the answer in its prompt.`,
 		Args: cli.RequiresRangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			if len(args) > 0 {

@@ -99,7 +99,7 @@ func statusText(s manage.SandboxStatus, now time.Time) string {
 	line("Sandbox", r.Name+": "+state)
 	line("Scope", r.Scope)
 	line("Worktree", r.Worktree)
-	if s.Workspace == config.WorkspaceLive && s.State != string(lifecycle.NotFound) {
+	if s.Workspace == config.WorkspaceLive {
 		line("Workspace", "live: the agent can write to your files and your git directory")
 	}
 	line("Activity", activityText(s, now))

@@ -34,7 +34,7 @@ type SandboxStatus struct {
 	Loop     *LoopStatus `json:"loop"`  // nil if no loop of it is known
 	Worktree string      `json:"worktree"`
 	Logs     string      `json:"-"` // directory of its logs
-	// Workspace is "clone", or "live" for a sandbox that has the worktree itself.
+	// Workspace is "clone", or "live" for a sandbox that has the worktree itself; empty if it is not known, as for a removed one.
 	Workspace string `json:"workspace"`
 	Gone      bool   `json:"worktree_gone"`
 	Image     string `json:"image"`

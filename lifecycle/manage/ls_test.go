@@ -88,6 +88,7 @@ func TestListFormerScopes(t *testing.T) {
 		for _, s := range all {
 			found = append(found, s.Branch+": "+s.State)
 			assert.Check(t, s.Gone)
+			assert.Equal(t, s.Workspace, "")
 		}
 		return found
 	}

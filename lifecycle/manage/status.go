@@ -162,9 +162,13 @@ func describe(ctx context.Context, h host.Host, l host.Located, current bool) Sa
 	return s
 }
 
+// workspaceOf returns the workspace of a sandbox; empty if it is not known.
 func workspaceOf(sb lifecycle.Sandbox) string {
-	if sb.Private {
+	switch {
+	case sb.Private:
 		return config.WorkspaceClone
+	case sb.State == lifecycle.NotFound, sb.State == lifecycle.Unknown:
+		return ""
 	}
 	return config.WorkspaceLive
 }
