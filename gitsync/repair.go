@@ -1,6 +1,7 @@
 package gitsync
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/archive"
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -188,7 +190,26 @@ func (r *Repo) restorable(ctx context.Context, st state) (map[string]string, err
 		standard := strings.HasPrefix(ref, "refs/heads/") || strings.HasPrefix(ref, "refs/tags/") || strings.HasPrefix(ref, "refs/remotes/")
 		return missing[oid] || !standard
 	})
-	return refs, nil
+	return refs, r.restoreAccepted(ctx, st, refs)
+}
+
+// restoreAccepted restores the branch of a loop at the accepted commit, unless the last known one contains it: a loop can
+// only set aside what it has on top of that. The user's repository keeps other commits.
+func (r *Repo) restoreAccepted(ctx context.Context, st state, refs map[string]string) error {
+	own, accepted := "refs/heads/"+st.Branch, cmp.Or(st.Accepted, st.Synced)
+	if !st.Loop || accepted == "" {
+		return nil
+	}
+	if tip, known := refs[own]; known {
+		if follows, err := r.git.Contains(ctx, tip, accepted); err != nil || follows {
+			return err
+		}
+		if err := r.updateRefs(ctx, fmt.Sprintf("update %s/%s%s %s\n", r.Prefix(), refname.Kept, tip, tip)); err != nil {
+			return err
+		}
+	}
+	refs[own] = accepted
+	return nil
 }
 
 // LostFolder is where a restored git directory has its former content, if that could not

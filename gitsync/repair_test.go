@@ -118,6 +118,26 @@ func TestNewRepositoryInsteadOfACloneIsRepaired(t *testing.T) {
 	assert.Equal(t, w.tip("main"), tip)
 }
 
+// A loop goes on at what was accepted, although its last known commits, which were refused, do not contain that.
+func TestRepairRestoresTheAcceptedCommit(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	run := w.commit("a.txt", "accepted\n")
+	w.accept(run)
+	w.sandboxGit("commit", "-q", "--amend", "-m", "agent: rewritten")
+	refused := w.sandboxGit("rev-parse", "HEAD")
+	w.rejected(refused)
+	w.corrupt("refs/heads/main")
+
+	_, lost, err := w.repo.Repair(t.Context(), w.sh)
+	assert.NilError(t, errors.Join(lost, err))
+	assert.Equal(t, w.sandboxGit("rev-parse", "main"), run)
+	w.push()
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/main"), run)
+	assert.Equal(t, w.accept(w.commit("a.txt", "next\n")).Commits, 1)
+	assert.Equal(t, w.tip("refs/ralph/ralph-test/@kept-"+refused), refused)
+}
+
 func (w *fixture) corrupt(name string) {
 	w.t.Helper()
 	path := filepath.Join(w.gitDir, name)

@@ -266,7 +266,7 @@ func (j *job) options(ctx context.Context, s *agentEnv) loop.Options {
 		MaxIterations: j.flags.maxIterations,
 		Timeout:       time.Duration(j.guest.TimeoutSeconds) * time.Second,
 		Bounds:        j.guest.Loop, Checks: j.guest.Checks, Dir: s.top,
-		Head: s.head, Count: s.countCommits, Committed: s.isCommitted,
+		Head: s.head, Count: s.countCommits, Has: s.hasCommit, Committed: s.isCommitted,
 	}
 	worktree := attempt.Worktree(s.top)
 	lo.Uncommitted = worktree.State

@@ -146,6 +146,11 @@ func (s *agentEnv) countCommits(ctx context.Context, from, to string) int {
 	return n
 }
 
+// hasCommit reports whether the repository has a commit.
+func (s *agentEnv) hasCommit(ctx context.Context, commit string) bool {
+	return !strings.HasPrefix(commit, "-") && s.git(ctx, "cat-file", "-e", commit+"^{commit}").Run() == nil
+}
+
 // isCommitted reports whether the current branch contains a commit.
 func (s *agentEnv) isCommitted(ctx context.Context, commit string) bool {
 	return !strings.HasPrefix(commit, "-") && s.git(ctx, "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil

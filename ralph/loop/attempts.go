@@ -120,10 +120,10 @@ func (l *loop) reset(ctx context.Context, it *iteration) error {
 }
 
 // settleEarlier settles the commits that an earlier loop has left, which was killed. The branch of this one starts at
-// what the host has taken.
+// what the host has taken, also if an agent had rewritten or removed that: no run on top of other commits is accepted.
 func (l *loop) settleEarlier(ctx context.Context, noGit error) error {
 	head := l.Head(ctx)
-	if l.accepted = head; l.Reset == nil || l.Accepted == "" || noGit == nil && !l.Committed(ctx, l.Accepted) {
+	if l.accepted = head; l.Reset == nil || l.Accepted == "" || noGit == nil && !l.Has(ctx, l.Accepted) {
 		return nil
 	}
 	l.accepted = l.Accepted

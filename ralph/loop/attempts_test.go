@@ -32,7 +32,7 @@ func TestCommitsOfAKilledLoop(t *testing.T) {
 			},
 		},
 		{name: "the host has no commit", set: func(g *gitLoop) { g.Accepted = "" }},
-		{name: "another branch", set: func(g *gitLoop) { g.Accepted = strings.Repeat("1", 40) }},
+		{name: "the sandbox lacks the commit", set: func(g *gitLoop) { g.Accepted = strings.Repeat("1", 40) }},
 		{name: "live", set: func(g *gitLoop) { g.Reset = nil }},
 		{name: "another session", set: func(g *gitLoop) { g.OtherSession = func() string { return "ralph shell" } }},
 		{
@@ -69,6 +69,24 @@ func TestCommitsOfAKilledLoop(t *testing.T) {
 			assert.Equal(t, g.git("rev-parse", tc.ref), killed)
 			assert.Equal(t, g.git("rev-parse", "HEAD"), g.start)
 			assert.Check(t, cmp.Contains(g.out.String(), "Not accepted: 1 commit, now at "+tc.ref+"\n"))
+		})
+	}
+}
+
+// A killed loop has rewritten commits that the host has, or removed some: nothing on top of that is taken.
+func TestRewrittenBranchOfAKilledLoop(t *testing.T) {
+	for name, left := range map[string][]string{"amended": {"commit", "-q", "--allow-empty", "--amend", "-m", "amended"}, "moved back": {"reset", "-q", "--hard", "HEAD^"}} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatedLoop(t, []string{"a"}, "true")
+			g.git("commit", "-q", "--allow-empty", "-m", "accepted")
+			g.Accepted = g.git("rev-parse", "HEAD")
+			g.git(left...)
+			killed := g.git("rev-parse", "HEAD")
+
+			_, err := Run(t.Context(), g.Options)
+			assert.NilError(t, err)
+			assert.Equal(t, g.git("rev-parse", "HEAD"), g.Accepted)
+			assert.Equal(t, g.git("rev-parse", "refs/heads/ralph-attempts/run/1"), killed)
 		})
 	}
 }

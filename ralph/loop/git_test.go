@@ -65,6 +65,9 @@ func newGatedLoop(t *testing.T, tasks []string, scripts ...string) *gitLoop {
 	branch := guest.LoopBranch(t.Context(), g.Dir, "main")
 	branch.Private = true
 	g.Restore, g.Reset, g.OffBranch = branch.Restore, branch.Reset, branch.OffBranch
+	g.Has = func(ctx context.Context, commit string) bool {
+		return exec.CommandContext(ctx, "git", "-C", g.Dir, "cat-file", "-e", commit+"^{commit}").Run() == nil
+	}
 	g.Committed = func(ctx context.Context, commit string) bool {
 		return exec.CommandContext(ctx, "git", "-C", g.Dir, "merge-base", "--is-ancestor", commit, "HEAD").Run() == nil
 	}

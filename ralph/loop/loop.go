@@ -57,8 +57,9 @@ type Options struct {
 	// Head returns the worktree's commit, or "". Count counts the commits between two.
 	Head  func(context.Context) string
 	Count func(ctx context.Context, from, to string) int
-	// Committed reports whether the branch contains a commit; Uncommitted returns the
-	// uncommitted state of the worktree. Both may be nil.
+	// Has reports whether the repository has a commit. Committed reports whether the branch contains it; Uncommitted
+	// returns the uncommitted state of the worktree. Both may be nil.
+	Has         func(ctx context.Context, commit string) bool
 	Committed   func(ctx context.Context, commit string) bool
 	Uncommitted func(context.Context) (attempt.State, error)
 	// Attempts keeps what runs have left. It is nil if the loop must not change the worktree.
