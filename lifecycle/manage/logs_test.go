@@ -149,6 +149,57 @@ func TestRenamedBranchNamesItsClone(t *testing.T) {
 	assert.Equal(t, stderr.String(), "")
 }
 
+// A loop decides in its sandbox how it has ended. It is not complete while the user's branch lacks its commits.
+func TestEndOfALoopWithUnmergedCommits(t *testing.T) {
+	root, git := userRepo(t)
+	h := repoHost(t, root)
+	var out bytes.Buffer
+	h.Stdout = &out
+	const name = "ralph-acme-shop-main"
+	wt, err := gitrepo.Detect(t.Context(), root, h.Getenv)
+	assert.NilError(t, err)
+	assert.NilError(t, h.SaveOwner(name, host.OwnerOf(wt)))
+	var ids []string
+	for i := range 2 {
+		log, err := runlog.Create(h.LogsDir(name), runlog.Loop{Mode: "build", Branch: "main", Started: time.Now().Add(time.Duration(i) * time.Minute)})
+		assert.NilError(t, err)
+		assert.NilError(t, log.Finish(runlog.LoopEnd{Stop: "complete", Summary: "Total"}))
+		ids = append(ids, log.Loop.ID)
+	}
+	lacks := git("commit-tree", "-m", "the agent's", "-p", "HEAD", "HEAD^{tree}")
+	state := scopes.Path(h.StateDir, name, "git", "state.json")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(state), 0o700))
+	assert.NilError(t, os.WriteFile(state, []byte(`{"unmerged":{"branch":"main","commit":"`+lacks+`","why":"both have moved"}}`), 0o600))
+
+	ends := func(loop string) (string, string) {
+		t.Helper()
+		out.Reset()
+		_, err := Events(t.Context(), h, EventOptions{LoopLog{Loop: loop}})
+		assert.NilError(t, err)
+		loops, err := Loops(t.Context(), h, false)
+		assert.NilError(t, err)
+		return out.String(), loops[0].Stop + "," + loops[1].Stop
+	}
+	printed, listed := ends("")
+	assert.Check(t, is.Contains(printed, `"type":"loop.end","stop":"unmerged","exit_code":14,"error":"both have moved","summary":"Total"}`))
+	assert.Equal(t, listed, "unmerged,complete")
+	printed, _ = ends(ids[0])
+	assert.Check(t, is.Contains(printed, `"stop":"complete","exit_code":0`))
+	git("merge", "-q", "--ff-only", lacks)
+	printed, listed = ends("")
+	assert.Check(t, is.Contains(printed, `"stop":"complete","exit_code":0`))
+	assert.Equal(t, listed, "complete,complete")
+}
+
+func TestCutEnd(t *testing.T) {
+	const start, end = `{"time":"2031-02-03T04:05:06Z","type":"run.start","n":1}` + "\n", `{"time":"2031-02-03T04:05:06Z","type":"loop.end","stop":"complete","exit_code":0}` + "\n"
+	for _, tc := range []struct{ before, end string }{{"", ""}, {start, ""}, {"", end}, {start, end}, {end + start, ""}, {"no JSON\n", ""}} {
+		before, cut := cutEnd([]byte(tc.before + tc.end))
+		assert.Equal(t, string(before), tc.before)
+		assert.Equal(t, string(cut), tc.end)
+	}
+}
+
 // Bytes that are no UTF-8 are control characters to some terminals.
 func TestPrintedEventsAreSafe(t *testing.T) {
 	var out bytes.Buffer

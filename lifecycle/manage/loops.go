@@ -9,6 +9,8 @@ import (
 
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/hint"
+	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/commits"
 	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/wire/runlog"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
@@ -70,7 +72,10 @@ func Loops(ctx context.Context, h host.Host, all bool) ([]LoopRecord, error) {
 	}
 	var list []LoopRecord
 	for _, s := range found {
-		for _, log := range runlog.History(h.LogsDir(s.name)) {
+		for i, log := range runlog.History(h.LogsDir(s.name)) {
+			if i == 0 {
+				log.Loop = commits.EndOf(ctx, h, lifecycle.Sandbox{Name: s.name, Scope: s.owner.Scope, Root: s.owner.Root}, log.Loop)
+			}
 			list = append(list, newLoopRecord(s.owner, log))
 		}
 	}
