@@ -154,12 +154,27 @@ var watched = scopes.Section[map[string]string]("watched")
 
 // read returns the hashes of the last command; damaged ones count as missing.
 func (w Watched) read() (hashes map[string]string, known bool) {
-	hashes, known, _ = watched.Read(w.host.StateDir, w.name)
+	saved, known, _ := watched.Read(w.host.StateDir, w.name)
+	hashes = map[string]string{}
+	for path, hash := range saved {
+		if path != workspace && !filepath.IsAbs(path) {
+			path = filepath.Join(w.wt.Root, path)
+		}
+		hashes[path] = hash
+	}
 	return hashes, known
 }
 
+// save saves the hashes by path in the worktree, which can be moved.
 func (w Watched) save(hashes map[string]string) error {
-	if err := watched.Write(w.host.StateDir, w.name, hashes); err != nil {
+	saved := map[string]string{}
+	for path, hash := range hashes {
+		if within, err := filepath.Rel(w.wt.Root, path); err == nil && filepath.IsLocal(within) {
+			path = within
+		}
+		saved[path] = hash
+	}
+	if err := watched.Write(w.host.StateDir, w.name, saved); err != nil {
 		return fmt.Errorf("recording hooks and settings: %w", err)
 	}
 	return nil

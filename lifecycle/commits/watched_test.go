@@ -88,6 +88,28 @@ func TestHooksOfAnotherWorkspaceAreNoChange(t *testing.T) {
 	assert.Assert(t, strings.Contains(said.String(), "hooks in the worktree have changed since the last command: "+hook), said.String())
 }
 
+func TestHooksOfAMovedWorktreeAreNoChange(t *testing.T) {
+	wt, _ := repository(t)
+	moved := wt
+	moved.Root = wt.Root + "-moved"
+	moved.CommonDir, moved.GitDir = filepath.Join(moved.Root, ".git"), filepath.Join(moved.Root, ".git")
+	moved.Config = nil
+	for _, path := range []string{filepath.Join(wt.CommonDir, "hooks", "pre-commit"), filepath.Join(wt.Root, "ralph.toml")} {
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, nil, 0o755))
+	}
+	var said bytes.Buffer
+	h := host.Host{StateDir: t.TempDir(), Stderr: &said}
+	Watch(t.Context(), h, wt, "ralph-test", true)
+	assert.NilError(t, os.Rename(wt.Root, moved.Root))
+	Watch(t.Context(), h, moved, "ralph-test", true)
+	assert.Equal(t, said.String(), "")
+	hook := filepath.Join(moved.CommonDir, "hooks", "pre-commit")
+	assert.NilError(t, os.WriteFile(hook, []byte("other"), 0o755))
+	Watch(t.Context(), h, moved, "ralph-test", true)
+	assert.Assert(t, strings.Contains(said.String(), "hooks in the worktree have changed since the last command: "+hook), said.String())
+}
+
 // A removed hook checks nothing any more, and a link in the git directory runs what it leads to.
 func TestRemovedAndLinkedHooksAreReported(t *testing.T) {
 	wt, _ := repository(t)
