@@ -129,6 +129,20 @@ func TestEmptyBacklogWarns(t *testing.T) {
 		"Hint: create one with \"docker ralph task create ID TITLE\", or have the agent plan with \"docker ralph plan\"\n")
 }
 
+// renamed is the empty backlog of a branch that was renamed.
+type renamed struct{ *fileBacklog }
+
+func (renamed) AdoptHint(context.Context) (string, error) { return "Hint: take over the tasks", nil }
+
+func TestEmptyBacklogOfARenamedBranchWarns(t *testing.T) {
+	b := newFileBacklog(t)
+	tr := newFileLoop(t, "false", b)
+	tr.Backlog = renamed{b}
+	_, err := Run(t.Context(), tr.Options)
+	assert.NilError(t, err)
+	assert.Check(t, cmp.Contains(tr.errs.String(), "Warning: the backlog has no tasks\nHint: take over the tasks\nHint: create one with "))
+}
+
 func TestDollars(t *testing.T) {
 	for usd, want := range map[float64]string{0: "$0.00", 0.0042: "$0.0042", 0.01: "$0.01", 12.345: "$12.35"} {
 		assert.Equal(t, dollars(usd), want)

@@ -224,12 +224,13 @@ func Run(ctx context.Context, o Options) (Report, error) {
 func (l *loop) loop(ctx context.Context) (Stop, error) {
 	for {
 		if l.MaxIterations > 0 && l.runs >= l.MaxIterations {
-			return l.end(LimitReached, nil)
+			return l.end(ctx, LimitReached, nil)
 		}
 		defaulted := l.applyDefaults(ctx)
 		before := l.observe(ctx)
 		if l.lostHost != nil {
-			return l.end(l.withoutHost(l.lostHost))
+			stop, err := l.withoutHost(l.lostHost)
+			return l.end(ctx, stop, err)
 		}
 		if len(l.iterations) == 0 {
 			l.initial = before.tasks
@@ -237,13 +238,13 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		l.logStart()
 		l.reportDefaults(defaulted)
 		if l.complete(before) {
-			return l.end(Complete, nil)
+			return l.end(ctx, Complete, nil)
 		}
 		if stop, err := l.bound(); stop != noStop {
-			return l.end(stop, err)
+			return l.end(ctx, stop, err)
 		}
 		if l.pauseInterrupted(ctx, l.pause) {
-			return l.end(l.waitStopped(), nil)
+			return l.end(ctx, l.waitStopped(), nil)
 		}
 		if l.allClaimed(ctx, before) {
 			l.pause = min(max(l.timing.pause, 2*l.pause), maxPause)
@@ -251,13 +252,13 @@ func (l *loop) loop(ctx context.Context) (Stop, error) {
 		}
 		after, stop, err := l.iterate(ctx, before)
 		if stop != noStop {
-			return l.end(stop, err)
+			return l.end(ctx, stop, err)
 		}
 		if l.complete(after) {
-			return l.end(Complete, nil)
+			return l.end(ctx, Complete, nil)
 		}
 		if l.finishing {
-			return l.end(Stopped, nil)
+			return l.end(ctx, Stopped, nil)
 		}
 		if l.waits == 0 { // a rate-limited run does not count
 			l.separate()
@@ -272,16 +273,16 @@ func (l *loop) complete(s snapshot) bool {
 }
 
 // end prints the summary and, after success, why the loop ended.
-func (l *loop) end(stop Stop, err error) (Stop, error) {
+func (l *loop) end(ctx context.Context, stop Stop, err error) (Stop, error) {
 	l.saveNow(true)
 	l.sumPlan()
 	l.summarize()
 	switch stop {
 	case LimitReached:
 		l.printf("Reached max iterations: %d\n", l.MaxIterations)
-		stop, err = l.verdict(stop)
+		stop, err = l.verdict(ctx, stop)
 	case Complete:
-		if stop, err = l.verdict(stop); stop == Complete {
+		if stop, err = l.verdict(ctx, stop); stop == Complete {
 			l.print(l.plain, allComplete)
 			if l.last.status != (session.Status{}) {
 				l.printLive(allComplete)
@@ -300,7 +301,7 @@ func (l *loop) end(stop Stop, err error) (Stop, error) {
 const allComplete = "All tasks complete. Exiting loop.\n"
 
 // verdict returns an error for a loop that ended without doing its work.
-func (l *loop) verdict(stop Stop) (Stop, error) {
+func (l *loop) verdict(ctx context.Context, stop Stop) (Stop, error) {
 	left, s := l.unfinished(), l.last.status
 	switch {
 	case l.failed && (stop == LimitReached || len(left) > 0):
@@ -320,6 +321,9 @@ func (l *loop) verdict(stop Stop) (Stop, error) {
 		return Unfinished, hint.Wrap(fmt.Errorf("only blocked and waiting tasks are left: %d", s.Blocked+s.Waiting), "list them with %q", l.taskCommand("list"))
 	case l.last.known && s == session.Status{}:
 		l.warnf("the backlog has no tasks")
+		if adopt, err := l.Backlog.AdoptHint(ctx); err == nil && adopt != "" {
+			l.print(l.errs, termsafe.Line(adopt)+"\n")
+		}
 		l.print(l.errs, fmt.Sprintf("Hint: create one with %q, or have the agent plan with %q\n", l.taskCommand("create ID TITLE"), l.command("plan")))
 	}
 	return stop, nil
