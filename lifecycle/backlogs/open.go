@@ -50,7 +50,7 @@ func Read(ctx context.Context, h host.Host, name string, scope gitrepo.Scope) (*
 
 // ReadOf opens the backlog of a sandbox's worktree, which an ephemeral sandbox uses as well; nil without one.
 func ReadOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox) (*backlog.Store, error) {
-	name, err := h.SandboxName(gitrepo.Worktree{Root: sb.Root, MainRoot: sb.MainRoot, Scope: sb.Scope})
+	name, err := h.ScopeName(sb)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,31 @@ func TestMoved(t *testing.T) {
 	assert.Assert(t, !h.Moved(sb, wt))
 }
 
+// The sandbox of a moved worktree has its old root until it is recreated, although its backlog and logs have the new one.
+func TestScopeNameOfAMovedWorktree(t *testing.T) {
+	h := Host{StateDir: t.TempDir()}
+	wt := gitrepo.Worktree{Root: t.TempDir(), Scope: gitrepo.Scope{Repo: "a/b", Branch: "main"}}
+	name, err := h.SandboxName(wt)
+	assert.NilError(t, err)
+	assert.NilError(t, h.SaveOwner(name, OwnerOf(wt)))
+	sb := lifecycle.Sandbox{Name: name, Scope: wt.Scope, Root: filepath.Join(t.TempDir(), "gone")}
+	for _, tc := range []struct {
+		change func(*lifecycle.Sandbox)
+		same   bool
+	}{
+		{func(*lifecycle.Sandbox) {}, true},
+		{func(sb *lifecycle.Sandbox) { sb.Root = t.TempDir() }, false}, // another clone
+		{func(sb *lifecycle.Sandbox) { sb.Scope.Branch = "other" }, false},
+	} {
+		other := sb
+		tc.change(&other)
+		got, err := h.ScopeName(other)
+		assert.NilError(t, err)
+		assert.Equal(t, got == name, tc.same)
+	}
+	assert.Equal(t, h.LogsOf(sb), h.LogsDir(name))
+}
+
 // A backlog that was created before the first sandbox goes to the name that the worktree gets then.
 func TestStateGoesToTheOwnName(t *testing.T) {
 	h := Host{StateDir: t.TempDir()}
