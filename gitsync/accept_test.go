@@ -379,7 +379,7 @@ func TestAttemptsAreNamed(t *testing.T) {
 	assert.DeepEqual(t, only, []string{"refs/ralph/refused/fix-it/2"})
 	assert.Equal(t, res.Others["refs/heads/ralph-attempts/fix-it/1"], "refs/ralph/ralph-test/attempts/fix-it/1")
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/attempts/fix-it/1"), left)
-	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `What the attempt "fix-it/1" has left is at refs/ralph/ralph-test/attempts/fix-it/1`))
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `Attempt "fix-it/1" is at refs/ralph/ralph-test/attempts/fix-it/1`))
 	assert.Assert(t, is.Contains(res.Others["refs/heads/attempts/fix-it/1"], "/@odd-"))
 }
 

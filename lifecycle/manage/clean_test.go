@@ -75,7 +75,7 @@ func TestRemoveSandboxForgetsRefs(t *testing.T) {
 	}
 	assert.NilError(t, RemoveSandbox(t.Context(), h, box, false))
 	assert.Equal(t, refs(), "refs/ralph/ralph-x/side\nrefs/ralph/ralph-y/main")
-	assert.Assert(t, is.Contains(stderr.String(), "Keeping refs/ralph/ralph-x/side: it has commits of the sandbox that are on no branch\n"))
+	assert.Assert(t, is.Contains(stderr.String(), "Keeping refs/ralph/ralph-x/side: commits of the sandbox that are on no branch\n"))
 
 	gitTree(t, h.Dir, "branch", "merged", "refs/ralph/ralph-x/side")
 	assert.NilError(t, RemoveSandbox(t.Context(), h, box, false))

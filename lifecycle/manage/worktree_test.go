@@ -204,15 +204,23 @@ func TestRemoveWorktreeReportsUnmergedWork(t *testing.T) {
 		assert.NilError(t, r.findLosses(t.Context()))
 		return r
 	}
+	stray := gitTree(t, h.Dir, "rev-parse", "refs/ralph/ralph-x/other")
 	text := removing(WorktreeRemoval{}).refuse().Error()
 	assert.Check(t, is.Contains(text, `uncommitted changes in 1 file: "a\x1b"`))
 	assert.Check(t, is.Contains(text, `"one\x1b"; they stay on the branch x`))
 	assert.Check(t, is.Contains(text, "they stay at refs/ralph/ralph-x/other"))
 
+	for _, ref := range []string{"attempts/a/1", "attempts/a/2", "@undone/loop"} {
+		gitTree(t, h.Dir, "update-ref", "refs/ralph/ralph-x/"+ref, stray)
+	}
+	assert.Check(t, !strings.Contains(removing(WorktreeRemoval{}).refuse().Error(), "they stay at"), "failed attempts and what was undone stay anyway")
+
 	r := removing(WorktreeRemoval{Force: true, DeleteBranch: true})
 	assert.NilError(t, r.remove(t.Context()))
 	assert.DeepEqual(t, d.history, []string{"remove"})
 	assert.Check(t, is.Contains(stderr.String(), `"one\x1b"; they go with the branch x`))
+	assert.Check(t, is.Contains(stderr.String(), "Keeping refs/ralph/ralph-x/attempts (2 refs): commits of the sandbox that are on no branch\n"))
+	assert.Equal(t, len(strings.Fields(gitTree(t, h.Dir, "for-each-ref", "--format=%(refname)", "refs/ralph"))), 3)
 	assert.Equal(t, gitTree(t, h.Dir, "branch", "--format=%(refname:short)"), "main")
 	_, err = os.Stat(path)
 	assert.ErrorIs(t, err, os.ErrNotExist)

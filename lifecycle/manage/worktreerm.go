@@ -37,7 +37,6 @@ type removal struct {
 	repo  *worktrees.Repository
 	tree  worktrees.Tree
 	boxes []host.Located
-	stray []string // refs with commits of the sandboxes that are on no branch
 	lost  []string // describes the work that would be lost
 }
 
@@ -232,13 +231,15 @@ func (r *removal) findLosses(ctx context.Context) error {
 	if n > 0 {
 		r.lost = append(r.lost, r.describe(unmerged, n))
 	}
+	if r.Force {
+		return nil // what is kept is reported at the removal
+	}
 	for _, box := range r.boxes {
-		stray, err := commits.StrayRefs(ctx, r.repo, box.Sandbox.Name)
+		unmerged, err := commits.UnmergedRefs(ctx, r.repo, box.Sandbox.Name)
 		if err != nil {
 			return err
 		}
-		r.stray = append(r.stray, stray...)
-		for _, ref := range stray {
+		for _, ref := range unmerged {
 			r.lost = append(r.lost, fmt.Sprintf("commits of the sandbox that are on no branch: they stay at %s", ref))
 		}
 	}
@@ -308,5 +309,5 @@ func (r *removal) removeSandbox(ctx context.Context, box host.Located) error {
 		r.host.Report(fmt.Sprintf("Warning: keeping the volume %s: it may have the only copy of commits\nHint: %s", volume, commits.DiscardHint("--all")))
 		return nil
 	}
-	return r.repo.Forget(ctx, commits.FetchedRef(box.Sandbox.Name), r.stray)
+	return commits.Forget(ctx, r.host, r.repo, box.Sandbox.Name)
 }
