@@ -57,7 +57,8 @@ func TestBackgroundLoopCanBeFollowedAndReportsItsEnd(t *testing.T) {
 		sb := w.sandbox(t)
 		lines := strings.Split(strings.TrimSpace(res.stdout), "\n")
 		assert.Equal(t, lines[len(lines)-1], sb.Name)
-		assert.Check(t, is.Contains(res.stderr, "ralph build is running in the background\nHint: follow it with \"docker ralph logs -f\", attach with \"docker ralph attach\""))
+		assert.Check(t, is.Contains(res.stderr, fmt.Sprintf("ralph build is running in the background\nHint: follow it with %q, attach with %q, stop it with %q\n",
+			"docker ralph logs -f "+sb.Name, "docker ralph attach "+sb.Name, "docker ralph stop "+sb.Name)))
 
 		waitForFile(t, w.pathInside(t, "begun"))
 		w.assertNotLeaked(t, "hush-hush")

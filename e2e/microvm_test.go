@@ -45,7 +45,7 @@ func TestLoopContinuesAndIsReportedAfterItsClientWasKilled(t *testing.T) {
 
 		w.waitForTick(t, time.Now().Add(2*idle))
 		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
-		assert.Check(t, is.Regexp(`(?m)^Warning: "ralph build" is still running in the background in the sandbox `+sb.Name+`, since [0-9]{2}:[0-9]{2} \(.* ago\)\nHint: follow it with "docker ralph logs -f", attach with "docker ralph attach", stop it with "docker ralph stop `+sb.Name+`"$`, res.stderr))
+		assert.Check(t, is.Regexp(`(?m)^Warning: "ralph build" is still running in the background in the sandbox `+sb.Name+`, since [0-9]{2}:[0-9]{2} \(.* ago\)\nHint: follow it with "docker ralph logs -f `+sb.Name+`", attach with "docker ralph attach `+sb.Name+`", stop it with "docker ralph stop `+sb.Name+`"$`, res.stderr))
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)
 
 		w.write(t, w.pathInside(t, "go"), "")

@@ -162,7 +162,7 @@ func TestRemoteLoopSurvivesACut(t *testing.T) {
 		res := build.wait(t)
 		assert.Check(t, res.code != 0)
 		assert.Check(t, is.Contains(res.stderr, `lost the connection to the engine: "ralph build" may still be running in the sandbox`))
-		assert.Check(t, is.Contains(res.stderr, `Hint: attach to it with "docker ralph attach"`))
+		assert.Check(t, is.Contains(res.stderr, `Hint: attach to it with "docker ralph attach `))
 		assert.NilError(t, link.Restore())
 
 		attach := start(t, w.docker("ralph", "attach"))

@@ -247,7 +247,7 @@ func checkIdle(ctx context.Context, l host.Located) error {
 		return nil // no exec works without the worktree, and there are no commits inside
 	}
 	if err == nil && busy {
-		err = hint.Wrap(errors.New("a command is still running in it"), "stop it with %q, or at once with %q", "docker ralph stop", "docker ralph stop --now")
+		err = hint.Wrap(errors.New("a command is still running in it"), "stop it with %q, or at once with %q", "docker ralph stop "+l.Sandbox.Name, "docker ralph stop --now "+l.Sandbox.Name)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping the sandbox %s: %w", l.Sandbox.Name, err)
@@ -263,7 +263,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return err
 	}
 	if leave == nil {
-		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", l.Sandbox.Name), "wait for it, or stop it with %q", "docker ralph stop")
+		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", l.Sandbox.Name), "wait for it, or stop it with %q", "docker ralph stop "+l.Sandbox.Name)
 	}
 	defer leave()
 	if l.Sandbox.OtherClient != "" {

@@ -91,7 +91,7 @@ func disconnected(command, sandbox string) error {
 	err := fmt.Errorf("%w: %q may still be running in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sandbox)
 	switch {
 	case host.IsLoop(command):
-		return hint.Wrap(err, "attach to it with %q", "docker ralph attach")
+		return hint.Wrap(err, "attach to it with %q", "docker ralph attach "+sandbox)
 	}
 	return hint.Wrap(err, "stop it with %q", "docker ralph stop "+sandbox)
 }

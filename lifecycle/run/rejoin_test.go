@@ -106,7 +106,7 @@ func TestWaitForTheEngineEnds(t *testing.T) {
 				_, err := f.rejoin(t.Context(), rec, signals)
 				assert.ErrorIs(t, err, lifecycle.ErrDisconnected)
 				assert.Error(t, err, `lost the connection to the engine: "ralph build" may still be running in the sandbox box`)
-				assert.DeepEqual(t, hint.Of(err), []string{`attach to it with "docker ralph attach"`})
+				assert.DeepEqual(t, hint.Of(err), []string{`attach to it with "docker ralph attach box"`})
 				assert.Check(t, time.Since(began).Round(time.Minute) == tc.after.Round(time.Minute), "%v", time.Since(began))
 				again, diedErr := rec.died(t.Context(), f.sb, 0, err)
 				assert.Check(t, !again)
