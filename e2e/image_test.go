@@ -163,7 +163,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 		// The other is the same image, in which the user has got a name.
 		assert.Equal(t, len(unused), 2)
 		assert.Equal(t, unused[0], first)
-		assert.Check(t, is.Regexp("^docker-ralph/fitted:", unused[1]))
+		assert.Check(t, is.Regexp("^docker-ralph/user-mapped:", unused[1]))
 		res = w.ralph(t, mine...).expect(t, 1)
 		assert.Equal(t, res.stdout, "")
 		assert.Equal(t, res.stderr, "Error: refusing to remove 2 images without confirmation\nHint: preview with --dry-run, or pass --force\n")

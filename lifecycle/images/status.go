@@ -17,7 +17,7 @@ import (
 type Status struct {
 	Image   string     `json:"image"`   // its tag, or its ID if the tag has moved
 	ID      string     `json:"id"`      // empty if it does not exist
-	Kind    string     `json:"kind"`    // agent, project, given, fitted or template
+	Kind    string     `json:"kind"`    // agent, project, given, user-mapped or template
 	Agent   string     `json:"agent"`   // empty for a given one
 	Project string     `json:"project"` // empty unless it is a project image
 	Base    string     `json:"base"`    // the image that it is built on

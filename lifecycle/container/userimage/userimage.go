@@ -46,7 +46,7 @@ func (m Mapper) Map(ctx context.Context, image, user string) (string, error) {
 	if _, err := os.Stat(record); err == nil {
 		return res.ID, nil
 	}
-	tag := fmt.Sprintf("docker-ralph/fitted:%.12s-%s-%s-home", digest, uid, gid)
+	tag := fmt.Sprintf("docker-ralph/user-mapped:%.12s-%s-%s-home", digest, uid, gid)
 	mapped, err := m.API.ImageInspect(ctx, tag)
 	switch {
 	case err == nil && isFrom(mapped, res.ID):
