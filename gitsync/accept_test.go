@@ -380,7 +380,7 @@ func TestAttemptsAreNamed(t *testing.T) {
 	assert.Equal(t, res.Others["refs/heads/ralph-attempts/fix-it/1"], "refs/ralph/ralph-test/attempts/fix-it/1")
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/attempts/fix-it/1"), left)
 	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `Attempt "fix-it/1" is at refs/ralph/ralph-test/attempts/fix-it/1`))
-	assert.Assert(t, is.Contains(res.Others["refs/heads/attempts/fix-it/1"], "/@odd-"))
+	assert.Assert(t, is.Contains(res.Others["refs/heads/attempts/fix-it/1"], "/@renamed-"))
 }
 
 // What an attempt has left may contain secrets: only that is held back, also from a command without a scan.
