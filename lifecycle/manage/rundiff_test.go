@@ -53,7 +53,7 @@ func TestDiffOfARun(t *testing.T) {
 	git("switch", "-q", "main")
 
 	_, err := DiffRun(t.Context(), h, LoopLog{}, 1)
-	assert.ErrorContains(t, err, "no loop of main has a log")
+	assert.ErrorContains(t, err, "no loop logs for branch main")
 	log, err := runlog.Create(h.LogsDir("ralph-acme-shop-main"), runlog.Loop{Mode: "build", Branch: "main", Started: time.Now()})
 	assert.NilError(t, err)
 	for i, run := range []runlog.Iteration{{Commit: mine, Commits: 1}, {}, {Attempt: "refs/heads/ralph-attempts/a/1"}, {Commit: private, Commits: 1}, {Commit: "--output=x", Commits: 1}} {
