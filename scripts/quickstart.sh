@@ -64,8 +64,8 @@ confirm() {
 }
 
 what_next() {
-	local options="${BASE_OPTIONS[*]:+ ${BASE_OPTIONS[*]}}" claude=""
-	if [ -n "$options" ]; then
+	local claude=""
+	if [ ${#BASE_OPTIONS[@]} -gt 0 ]; then
 		claude=" --base $CLAUDE_BASE"
 	fi
 	cat >&2 <<-TEXT
@@ -73,7 +73,7 @@ what_next() {
 		Three tasks, three commits, made by the agent "shell" in a sandbox. Look around:
 
 		  cd $EXAMPLE
-		  docker ralph$options task list
+		  docker ralph task list
 		  docker ralph --help
 
 		With Claude Code, in a repository with a commit and a remote named "origin":
