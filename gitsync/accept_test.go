@@ -199,7 +199,7 @@ func TestRunIsRejected(t *testing.T) {
 			w.commit(".gitattributes", "*.bin filter=enc\n")
 			w.commit("a.bin", "raw\n")
 		}},
-		{"an invalid object", "verifying the commits of the sandbox ralph-test: ", func(w *fixture) {
+		{"an invalid object", "verifying the commits of sandbox ralph-test: ", func(w *fixture) {
 			w.sandboxGit("reset", "-q", "--soft", w.badCommit())
 		}},
 		{"a large message", "a commit message", func(w *fixture) {
@@ -275,7 +275,7 @@ func TestCommitOutsideOfTheBranchIsRejected(t *testing.T) {
 	for _, other := range []string{side, strings.Repeat("a", 40), "main", "--help", ""} {
 		_ = w.rejected(other)
 	}
-	assert.Assert(t, is.Contains(w.rejected(side), "is not on the branch main of the sandbox"))
+	assert.Assert(t, is.Contains(w.rejected(side), "is not on branch main of the sandbox"))
 }
 
 // A run is taken although the user has to merge it, or something is in the way for now.
@@ -418,14 +418,14 @@ func TestRunThatDropsATakenCommitIsRejected(t *testing.T) {
 
 	w.sandboxGit("reset", "-q", "--hard", before)
 	_, err := w.repo.Accept(t.Context(), w.sh, w.commit("b.txt", "without it\n"))
-	assert.ErrorContains(t, err, "of an earlier run is no longer on the branch main")
+	assert.ErrorContains(t, err, "of an earlier run is no longer on branch main")
 	_, rejected := errors.AsType[*RejectedError](err)
 	assert.Assert(t, rejected)
 	assert.Equal(t, w.tip("main"), before)
 	assert.Equal(t, w.accepted(), taken)
 	w.sandboxGit("reset", "-q", "--hard", before)
 	_, err = w.repo.Accept(t.Context(), w.sh, before)
-	assert.ErrorContains(t, err, "of an earlier run is no longer on the branch main")
+	assert.ErrorContains(t, err, "of an earlier run is no longer on branch main")
 	w.sandboxGit("reset", "-q", "--hard", taken)
 	assert.Equal(t, w.accept(w.commit("b.txt", "on it\n")).Commits, 2)
 }

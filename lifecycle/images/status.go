@@ -151,7 +151,7 @@ func currentImage(ctx context.Context, h host.Host, s imageScope, builder *proje
 		}
 	}
 	if other := otherImage(h, name, at.Kind, plan.Ref, all); other != "" {
-		now.Status += fmt.Sprintf("; the sandbox %s uses %s", name, other)
+		now.Status += fmt.Sprintf("; sandbox %s uses %s", name, other)
 	}
 	return now, nil
 }

@@ -39,7 +39,7 @@ func (m Mapper) Map(ctx context.Context, image, user string) (string, error) {
 	uid, gid, _ := strings.Cut(user, ":")
 	res, err := m.API.ImageInspect(ctx, image)
 	if err != nil {
-		return "", fmt.Errorf("inspecting the image %s: %w", image, err)
+		return "", fmt.Errorf("inspecting image %s: %w", image, err)
 	}
 	_, digest, _ := strings.Cut(res.ID, ":")
 	record := filepath.Join(m.StateDir, "images", strings.Join([]string{digest, uid, gid}, "-"))
@@ -52,12 +52,12 @@ func (m Mapper) Map(ctx context.Context, image, user string) (string, error) {
 	case err == nil && isFrom(mapped, res.ID):
 		return mapped.ID, nil
 	case err != nil && !errdefs.IsNotFound(err):
-		return "", fmt.Errorf("inspecting the image %s: %w", tag, err)
+		return "", fmt.Errorf("inspecting image %s: %w", tag, err)
 	}
 	id, err := m.mapUser(ctx, res.ID, tag, uid, gid)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("adding the user %s to the image %s: %w", user, image, err)
+		return "", fmt.Errorf("adding the user %s to image %s: %w", user, image, err)
 	case id != "":
 		return id, nil
 	}
