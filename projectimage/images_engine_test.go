@@ -328,7 +328,7 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 	})
 }
 
-// A base that was pulled or made anew is built on when somebody asks for it.
+// --rebuild uses a new base image.
 func TestEngineBaseChanged(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		e.takeOwnBase(t)

@@ -152,7 +152,7 @@ func TestEndedContainersAreReported(t *testing.T) {
 	}
 }
 
-// What could not be brought up tells what it has said, whether it runs or not.
+// The log of a container that failed to start is reported.
 func TestLogsOfAFailedStartAreReported(t *testing.T) {
 	var stderr bytes.Buffer
 	h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
