@@ -161,6 +161,24 @@ func TestCommitsOfAKilledLoopStayAtTheirRef(t *testing.T) {
 	assert.Equal(t, w.tip("main"), own)
 }
 
+// Another command after a loop that has left nothing brings what it commits, also if it had nothing to push.
+func TestCommandAfterALoopInAnUnchangedSandbox(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.accept(w.commit("a.txt", "accepted\n"))
+	w.fetch()
+	w.repo = w.repo.WithGate(nil)
+	w.repo.loop = false
+
+	_, done, err := w.repo.PushUnchanged(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.Assert(t, done)
+	assert.NilError(t, w.repo.MarkDirty(t.Context()))
+	own := w.commit("b.txt", "the shell's\n")
+	assert.Equal(t, w.fetch().Commits, 1)
+	assert.Equal(t, w.tip("main"), own)
+}
+
 // The user can merge them.
 func TestUserMergesCommitsOfAKilledLoop(t *testing.T) {
 	t.Parallel()

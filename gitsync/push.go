@@ -93,7 +93,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		return Result{}, false, err
 	}
 	res = Result{Branch: st.Branch, tip: st.Synced, head: st.Head, refs: st.Tips}
-	if err := r.push(ctx, &st, sh, branch, false, res); err != nil {
+	if err := r.pushAccepted(ctx, &st, sh, branch, false, &res); err != nil {
 		if _, is := errors.AsType[*ScriptError](err); is {
 			err = nil
 		}
