@@ -52,7 +52,7 @@ type Loop struct {
 	// MaxFailures is how many runs in a row may fail; 0 means any number.
 	MaxFailures int `json:"max_failures"`
 	// Stall is how many runs in a row may end without a commit and without a
-	// finished task; 0 means any number. Nil means nobody has said: see
+	// finished task; 0 means any number. Nil means unset: see
 	// [DefaultStall].
 	Stall *int `json:"stall"`
 	// Idle is how long an agent may print nothing; 0 means for ever.

@@ -29,7 +29,7 @@ type Guest struct {
 	// Loop bounds the loop as a whole.
 	Loop Loop `json:"loop"`
 	// Checks are shell commands that have to pass before a finished task
-	// counts; ralph runs them in the work tree's root.
+	// counts; ralph runs them in the worktree's root.
 	Checks []string `json:"checks,omitempty"`
 	// CustomAgents are the agents that the configuration defines, by name.
 	CustomAgents map[string]CustomAgent `json:"custom_agents,omitempty"`

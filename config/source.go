@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// The files' names, in the work tree and in the plugin's folder. Other programs have a ralph.toml,
+// File names in the worktree and in the plugin's directory. Other programs have a ralph.toml,
 // too: beside one of them, ownFile is ours.
 const (
 	ownFile        = "docker-ralph.toml"
@@ -27,7 +27,7 @@ func RepositoryFiles(root string) []string {
 // maxFile is the size of the largest file that is read, in bytes.
 const maxFile = 1 << 20
 
-// readRepository reads docker-ralph.toml in the work tree's root or, if there is none, ralph.toml. A
+// readRepository reads docker-ralph.toml in the worktree's root or, if there is none, ralph.toml. A
 // symbolic link is refused: the repository would choose which of the user's
 // files is read, and shown in an error.
 func readRepository(root string) (document, error) {

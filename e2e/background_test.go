@@ -57,7 +57,8 @@ func TestBackgroundLoopCanBeFollowedAndReportsItsEnd(t *testing.T) {
 		sb := w.sandbox(t)
 		lines := strings.Split(strings.TrimSpace(res.stdout), "\n")
 		assert.Equal(t, lines[len(lines)-1], sb.Name)
-		assert.Check(t, is.Contains(res.stderr, "ralph build is running in the background\nHint: follow it with \"docker ralph logs -f\", attach with \"docker ralph attach\""))
+		assert.Check(t, is.Contains(res.stderr, fmt.Sprintf("ralph build is running in the background\nHint: follow it with %q, attach with %q, stop it with %q\n",
+			"docker ralph logs -f "+sb.Name, "docker ralph attach "+sb.Name, "docker ralph stop "+sb.Name)))
 
 		waitForFile(t, w.pathInside(t, "begun"))
 		w.assertNotLeaked(t, "hush-hush")
@@ -79,7 +80,7 @@ func TestBackgroundLoopCanBeFollowedAndReportsItsEnd(t *testing.T) {
 		assert.DeepEqual(t, w.statuses(t), map[string]string{"slow": "done"})
 
 		res = w.ralph(t, "attach").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "no background loop in the sandbox "+sb.Name+`: "ralph build --max-failures 2" ended in the background at `))
+		assert.Check(t, is.Contains(res.stderr, "no background loop in sandbox "+sb.Name+`: "ralph build --max-failures 2" ended in the background at `))
 		res = w.ralph(t, "build").expect(t, 0)
 		assert.Check(t, is.Contains(res.stderr, `Note: "ralph build --max-failures 2" ended in the background at `))
 		res = w.ralph(t, "build").expect(t, 0)
@@ -152,7 +153,7 @@ func TestAttachAndDetachAgain(t *testing.T) {
 		back.press(t, "\x10\x11")
 		res := back.wait(t).expect(t, 0)
 		w.assertTerminalRestored(t)
-		assert.Check(t, is.Contains(res.stdout, "Detached: ralph build continues in the sandbox"))
+		assert.Check(t, is.Contains(res.stdout, "Detached: ralph build continues in sandbox "))
 		assert.Check(t, is.Contains(res.stdout, "Mode:   build\r\n"))
 		w.assertScreen(t, res.stdout, "attach")
 

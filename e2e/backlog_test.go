@@ -311,7 +311,7 @@ func TestBuildsOfASandboxTakeTurns(t *testing.T) {
 					first.wait(t)
 				}
 				second := start(t, w.docker("ralph", "build", "-n", "1"))
-				awaitOutput(t, second, "Waiting for another loop in the sandbox "+w.sandbox(t).Name)
+				awaitOutput(t, second, "Waiting for another loop in sandbox "+w.sandbox(t).Name)
 				assert.DeepEqual(t, w.statuses(t), map[string]string{"first": "active", "second": "open"})
 				w.write(t, w.pathInside(t, "go"), "")
 				if !killed {

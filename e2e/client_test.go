@@ -54,7 +54,7 @@ func TestSandboxOfAnotherClientIsNotUsed(t *testing.T) {
 		w.createSandbox(t)
 		name, before := w.sandbox(t).Name, w.objects(t)
 		other := w.withAnotherConfig(t)
-		of := "the sandbox " + name + " belongs to another client, "
+		of := "sandbox " + name + " belongs to another client, "
 		for _, args := range [][]string{
 			{"shell", "--", "true"},
 			{"build"},

@@ -46,11 +46,11 @@ func TestSandboxStaysOnItsEngineUntilItIsMoved(t *testing.T) {
 	assert.Assert(t, is.Contains(w.ok(t, "ls", "--format", "{{.Name}} {{.Engine}}"), name+" one"))
 
 	refused := run(t, w.docker("--context", "two", "ralph", "shell", "--", "true")).expect(t, 1)
-	assert.Assert(t, is.Contains(refused.stderr, "the sandbox "+name+" is on the engine one\nHint: run \"docker --context one ralph ...\", or move it with --move"))
+	assert.Assert(t, is.Contains(refused.stderr, "sandbox "+name+" is on engine one\nHint: run \"docker --context one ralph ...\", or move it with --move"))
 
 	// To another machine, and back.
 	moved := w.ralph(t, "--move", "build", "-n", "1").expect(t, 0)
-	assert.Assert(t, is.Contains(moved.stderr, "Moving the sandbox "+name+" from the engine one to two"))
+	assert.Assert(t, is.Contains(moved.stderr, "Moving sandbox "+name+" from engine one to two"))
 	assertOn(0, 1)
 	assert.Equal(t, strings.Join(strings.Fields(w.git(t, "log", "--format=%s")), " "), "b shell a first")
 	use("one")

@@ -22,7 +22,7 @@ import (
 
 // creationMessage is printed when a sandbox is created.
 func creationMessage(sb sandbox, driver, why string) string {
-	return fmt.Sprintf("Creating the sandbox %s with the %s driver%s\n", sb.Name, driver, why)
+	return fmt.Sprintf("Creating sandbox %s with the %s driver%s\n", sb.Name, driver, why)
 }
 
 // assertMessages asserts that the command that creates a sandbox has printed a message and a warning.

@@ -111,7 +111,7 @@ func branchHandling(t *testing.T, w *world) {
 	// yes "" | run --worktree auto-branch: what is piped is the prompt, and that has no end
 	script := func(line string) result { return run(t, w.command("sh", "-c", line)) }
 	res := script(`yes "" | docker ralph --worktree=auto-branch run`).expect(t, 1)
-	assert.Check(t, is.Contains(res.stderr, "Created the worktree .worktrees/auto-branch on the new branch auto-branch\n"))
+	assert.Check(t, is.Contains(res.stderr, "Created worktree .worktrees/auto-branch on the new branch auto-branch\n"))
 	assert.Check(t, is.Contains(res.stderr, "Error: the prompt on standard input is longer than 16 MiB"))
 	res = script(`echo 'echo asked in $PWD' | docker ralph --worktree=auto-branch run`).expect(t, 0)
 	assert.Check(t, is.Contains(res.stdout, "\nasked in "+w.inWorktree("auto-branch").repo+"\n"))

@@ -76,7 +76,7 @@ var faults = []fault{
 	{name: "docker-kill", outside: func(t *testing.T, m *faultRun) { m.docker(t, "kill", m.id) }, reason: "killed", everyEngine: true},
 	{name: "docker-stop", outside: func(t *testing.T, m *faultRun) { m.docker(t, "stop", "-t", "1", m.id) }, reason: "was stopped", code: 1},
 	{name: "docker-restart", outside: func(t *testing.T, m *faultRun) { m.docker(t, "restart", "-t", "1", m.id) }, reason: "restarted", everyEngine: true},
-	{name: "docker-rm", outside: func(t *testing.T, m *faultRun) { m.docker(t, "rm", "-f", m.id) }, reason: "the sandbox"},
+	{name: "docker-rm", outside: func(t *testing.T, m *faultRun) { m.docker(t, "rm", "-f", m.id) }, reason: "sandbox "},
 	{name: "proxy-killed", outside: func(t *testing.T, m *faultRun) {
 		m.docker(t, "kill", m.name+".egress")
 		m.release(t)

@@ -33,7 +33,7 @@ func TestOneTimeSandboxWithUnfetchedCommitsIsKept(t *testing.T) {
 			`tree=$(printf '100644 blob %s\t.git\n' $(git hash-object -w a) | git mktree) && git reset -q --soft $(git commit-tree -m bad -p HEAD $tree)`)
 		assert.Check(t, res.code != 0)
 		kept := w.sandbox(t)
-		assert.Check(t, is.Contains(res.stderr, "commits stay in the sandbox "+kept.Name+": "))
+		assert.Check(t, is.Contains(res.stderr, "commits stay in sandbox "+kept.Name+": "))
 		assert.Check(t, !strings.Contains(w.git(t, "log", "--format=%s"), "Only a"))
 
 		run(t, w.docker("exec", "-u", w.insideUser(), kept.ID, "git", "-C", w.repo, "reset", "-q", "--soft", "good")).expect(t, 0)
@@ -406,7 +406,7 @@ func TestCloneMadeBySbxIsKept(t *testing.T) {
 		for _, args := range [][]string{{"shell", "--", "true"}, {"--workspace", "live", "build"}, {"--recreate", "shell", "--", "true"}, {"clean", "--force"}, {"diff"}} {
 			res := w.ralph(t, args...)
 			assert.Check(t, res.code != 0, "%q", args)
-			assert.Check(t, is.Contains(res.stderr, "sbx made the clone in the sandbox "+sb.Name), "%q", args)
+			assert.Check(t, is.Contains(res.stderr, "sbx made the clone in sandbox "+sb.Name), "%q", args)
 			assert.Check(t, is.Contains(res.stderr, "git fetch sandbox-"+sb.Name), "%q", args)
 		}
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)

@@ -74,7 +74,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 		} {
 			w.plan(t, task{ID: "break-" + id, Title: "Break it", Steps: []string{step}})
 			res := w.ralph(t, "build", "-n", "1")
-			assert.Check(t, is.Contains(res.stderr, "Warning: the git directory of the sandbox "+box+" is broken: not a git directory; it was restored from your repository"))
+			assert.Check(t, is.Contains(res.stderr, "Warning: the git directory of sandbox "+box+" is broken: not a git directory; it was restored from your repository"))
 			assert.Equal(t, w.git(t, "show", "main:a.txt"), "a")
 			if strings.Contains(step, "kept") {
 				assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "refs/ralph/"+box+"/main"), "kept")
@@ -247,7 +247,7 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 			{"ls"},
 		} {
 			res := tool.ralph(t, args...).expect(t, 1)
-			assert.Check(t, is.Contains(res.stderr, "Error: the repository "+tool.repo+unapproved+w.repo+", which does not track it)\n"), "%v", args)
+			assert.Check(t, is.Contains(res.stderr, "Error: repository "+tool.repo+unapproved+w.repo+", which does not track it)\n"), "%v", args)
 			assert.Check(t, is.Contains(res.stderr, "Hint: review it, then run \"docker ralph trust\"\n"))
 		}
 		tool.dialogue(t, "shell -- true", "Use it? [y/N]", "n").expect(t, 1)

@@ -54,7 +54,7 @@ func TestImageIsBuiltOnce(t *testing.T) {
 		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
 
 		assert.Equal(t, w.container(t).Image, first.Image)
-		assert.Check(t, is.Equal(res.stderr, fmt.Sprintf("Creating the sandbox %s with the container driver\n", first.Name[1:])))
+		assert.Check(t, is.Equal(res.stderr, fmt.Sprintf("Creating sandbox %s with the container driver\n", first.Name[1:])))
 	})
 }
 
@@ -140,7 +140,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 		w.configureGreet(t, w.slug+" again")
 		now, others = w.images(t)
 		assert.Equal(t, now.Change, "build")
-		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox or another file there changed; the sandbox "+sandbox+" uses "+first)
+		assert.Equal(t, now.Status, ".agent-loop/Dockerfile.sandbox or another file there changed; sandbox "+sandbox+" uses "+first)
 		assert.Equal(t, others[first].Status, "in use")
 		table := w.ok(t, "image", "status")
 		assert.Check(t, is.Regexp(`^IMAGE +KIND +AGENT +PROJECT +BASE +CREATED +SIZE +USED BY +STATUS\n`, table))
@@ -163,7 +163,7 @@ func TestProjectImageFromBuildToPrune(t *testing.T) {
 		// The other is the same image, in which the user has got a name.
 		assert.Equal(t, len(unused), 2)
 		assert.Equal(t, unused[0], first)
-		assert.Check(t, is.Regexp("^docker-ralph/fitted:", unused[1]))
+		assert.Check(t, is.Regexp("^docker-ralph/user-mapped:", unused[1]))
 		res = w.ralph(t, mine...).expect(t, 1)
 		assert.Equal(t, res.stdout, "")
 		assert.Equal(t, res.stderr, "Error: refusing to remove 2 images without confirmation\nHint: preview with --dry-run, or pass --force\n")
@@ -185,7 +185,7 @@ func TestImageBuildOutsideOfARepository(t *testing.T) {
 		cmd.Dir = w.home
 		res := run(t, cmd).expect(t, 0)
 		assert.Assert(t, is.Regexp(`^agent-loop-sandbox-shell:v[0-9a-f]{8}\n$`, res.stdout))
-		assert.Check(t, is.Contains(res.stderr, "Not inside a git repository: building the image of the agent shell alone\n"))
+		assert.Check(t, is.Contains(res.stderr, "Not inside a git repository: building the image of agent shell alone\n"))
 		assert.Assert(t, w.hasImage(t, strings.TrimSpace(res.stdout)))
 		cmd = w.docker("ralph", "image", "status", "--format", "{{.Image}}")
 		cmd.Dir = w.home

@@ -175,7 +175,7 @@ func (w *world) signalBuild(t *testing.T, sig syscall.Signal, group bool) {
 	assert.Equal(t, w.readFile(t, w.pathInside(t, "signals")), "INT\n")
 	assert.Equal(t, strings.Count(res.stdout, cleanupMessage), 1)
 	assert.Check(t, is.Contains(res.stdout, `To let a run finish its task instead, use "docker ralph stop".`))
-	slow := "Fetching commits from the sandbox " + w.sandbox(t).Name + "\n" // after a second
+	slow := "Fetching commits from sandbox " + w.sandbox(t).Name + "\n" // after a second
 	assert.Equal(t, strings.Replace(res.stderr, slow, "", 1), "")
 }
 
@@ -242,7 +242,7 @@ func TestDetachKeysLeaveTheLoopRunning(t *testing.T) {
 			build.press(t, tc.keys)
 			res := build.wait(t).expect(t, 0)
 			w.assertTerminalRestored(t)
-			assert.Check(t, is.Contains(res.stdout, "Detached: ralph build continues in the sandbox"))
+			assert.Check(t, is.Contains(res.stdout, "Detached: ralph build continues in sandbox "))
 
 			assert.DeepEqual(t, w.statuses(t), map[string]string{"loud": "active"})
 			w.write(t, w.pathInside(t, "go"), "")
@@ -263,7 +263,7 @@ func TestSignalDuringSandboxCreation(t *testing.T) {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 			w.removeSandboxes(t)
 			build := start(t, w.docker("ralph", "build"))
-			build.stderr.WaitFor(t, "Creating the sandbox")
+			build.stderr.WaitFor(t, "Creating sandbox ")
 			build.signalGroup(sig)
 			res := build.wait(t)
 			if sig != syscall.SIGKILL {
@@ -295,7 +295,7 @@ func TestSignalDuringImageBuild(t *testing.T) {
 				}
 
 				again := start(t, w.docker(args...))
-				again.stderr.WaitFor(t, "Creating the sandbox") // the image has a minute of its own
+				again.stderr.WaitFor(t, "Creating sandbox ") // the image has a minute of its own
 				assert.Equal(t, again.wait(t).expect(t, 0).stdout, "a\n")
 				assert.Equal(t, len(w.sandboxes(t)), 1)
 			})

@@ -66,7 +66,7 @@ func TestIsolationSurvivesInterference(t *testing.T) {
 		// policy.
 		run(t, w.docker("kill", name+".egress")).expect(t, 0)
 		assert.Check(t, !strings.Contains(ask(out+through), "OPEN"))
-		build.stderr.WaitFor(t, "Warning: the network of the sandbox "+name+" was interrupted: restored it")
+		build.stderr.WaitFor(t, "Warning: the network of sandbox "+name+" was interrupted: restored it")
 		said = ask(out + through)
 		assert.Check(t, !strings.Contains(said, "OPEN") && strings.Contains(said, "403 Forbidden") && strings.Contains(said, "ANSWERS"), said)
 		// Without its command, nothing is restored.
@@ -212,7 +212,7 @@ func gVisorLimits(t *testing.T, w *world) {
 		w.plan(t, task{ID: what, Title: "Use up the " + what, Steps: []string{step}})
 		res := w.ralph(t, "build", "-n", "1")
 		assert.Check(t, res.code != 0, what)
-		assert.Check(t, is.Regexp("Warning: the sandbox "+w.sandbox(t).Name+" (was killed|ran out of memory|ended with)", res.stderr), what)
+		assert.Check(t, is.Regexp("Warning: sandbox "+w.sandbox(t).Name+" (was killed|ran out of memory|ended with)", res.stderr), what)
 		w.ok(t, "task", "delete", what)
 	}
 }

@@ -130,7 +130,7 @@ func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
 		})
 		run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "rm", head)).expect(t, 0)
 		second := start(t, w.docker("ralph", "build", "-n", "1"))
-		awaitOutput(t, second, "Waiting for other commands in the sandbox")
+		awaitOutput(t, second, "Waiting for other commands in sandbox ")
 		beside := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Check(t, is.Contains(beside.stderr, "sandbox in use: not repaired"))
 		w.inside(t, "touch", "/tmp/go").expect(t, 0)

@@ -147,7 +147,7 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 
 		configure(otherLimits)
 		res := w.ralph(t, "shell", "--", "true").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "Changed the sandbox "+name+": memory from 512MiB to 640MiB, cpus from 1.5 to 1, pids from 300 to 200\n"))
+		assert.Check(t, is.Contains(res.stderr, "Changed sandbox "+name+": memory from 512MiB to 640MiB, cpus from 1.5 to 1, pids from 300 to 200\n"))
 		other := [4]int64{640 << 20, 640 << 20, 1e9, 200}
 		assert.Equal(t, limits(), other)
 		assert.Equal(t, w.ralph(t, "shell", "--", "true").expect(t, 0).stderr, "")
@@ -156,11 +156,11 @@ func TestLimitsAreSetAndChanged(t *testing.T) {
 		busy := start(t, w.docker("ralph", "shell", "--", "sh", "-c", "mkfifo .ralph/done; touch .ralph/beside; read x <.ralph/done"))
 		waitForFile(t, w.pathInside(t, ".ralph/beside"))
 		res = w.ralph(t, "--memory", "700m", "shell", "--", "true").expect(t, 0)
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was not changed (memory from 640MiB to 700MiB): a command is running in it\n"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: sandbox "+name+" was not changed (memory from 640MiB to 700MiB): a command is running in it\n"))
 		assert.Equal(t, limits(), other)
 		w.write(t, w.pathInside(t, ".ralph/done"), "\n")
 		busy.wait(t).expect(t, 0)
-		for _, said := range []string{"Changed the sandbox " + name + ": memory from 640MiB to 700MiB, cpus from 1 to 900\n", ""} {
+		for _, said := range []string{"Changed sandbox " + name + ": memory from 640MiB to 700MiB, cpus from 1 to 900\n", ""} {
 			res = w.ralph(t, "--memory", "700m", "--cpus", "900", "shell", "--", "true").expect(t, 0)
 			assert.Check(t, is.Equal(res.stderr, said))
 		}

@@ -26,7 +26,7 @@ func TestLoopsCanBeListedAndNamed(t *testing.T) {
 
 		w.git(t, "switch", "-qc", "other")
 		res := w.ralph(t, "logs").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: no loop of other has a log"))
+		assert.Check(t, is.Contains(res.stderr, "Error: no loop logs for branch other"))
 		away := *w
 		away.env = append(slices.Clone(w.env), "DOCKER_HOST="+deadHost)
 		var loops []manage.LoopRecord

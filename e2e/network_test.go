@@ -294,14 +294,14 @@ func TestChangedNetworkRulesApplyToTheSandbox(t *testing.T) {
 			return res.stderr
 		}
 		said := reach("more.invalid", hostNotFound, "--allow", "more.invalid")
-		assert.Check(t, is.Contains(said, "Changed the sandbox "+sb.Name+": network rule allow more.invalid from off to on\n"))
+		assert.Check(t, is.Contains(said, "Changed sandbox "+sb.Name+": network rule allow more.invalid from off to on\n"))
 		assert.Check(t, !strings.Contains(reach("later.invalid", hostNotFound, "--allow", "more.invalid"), "Changed"))
 		said = reach("more.invalid", refusedByProxy)
-		assert.Check(t, is.Contains(said, "Changed the sandbox "+sb.Name+": network rule allow more.invalid from on to off\n"))
+		assert.Check(t, is.Contains(said, "Changed sandbox "+sb.Name+": network rule allow more.invalid from on to off\n"))
 		reach("later.invalid", hostNotFound)
 		assert.Equal(t, w.sandbox(t).ID, sb.ID)
 
 		res := w.ralph(t, "--network", "deny", "build").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: the sandbox "+sb.Name+" no longer matches the configuration (network policy from allowlist to deny)\nHint: recreate it with --recreate"))
+		assert.Check(t, is.Contains(res.stderr, "Error: sandbox "+sb.Name+" no longer matches the configuration (network policy from allowlist to deny)\nHint: recreate it with --recreate"))
 	})
 }

@@ -151,10 +151,10 @@ func TestLsAndCleanWithoutAnEngine(t *testing.T) {
 func TestLogs(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		res := w.ralph(t, "logs").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log"))
+		assert.Check(t, is.Contains(res.stderr, "Error: no loop logs for branch main"))
 		assert.Check(t, is.Contains(res.stderr, "Hint: start one with \"docker ralph build\""))
 		res = w.ralph(t, "logs", "--follow").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "no loop of main has a log"))
+		assert.Check(t, is.Contains(res.stderr, "no loop logs for branch main"))
 
 		slow := slowTask()
 		slow.Priority = 1
@@ -252,7 +252,7 @@ func (w *world) logFiles(t *testing.T, name string) []string {
 func TestEventsFollowALoopToItsEnd(t *testing.T) {
 	andRemote(t, onDrivers, func(t *testing.T, w *world) {
 		res := w.ralph(t, "events").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, "Error: no loop of main has a log"))
+		assert.Check(t, is.Contains(res.stderr, "Error: no loop logs for branch main"))
 
 		w.plan(t, slowTask())
 		build := start(t, w.docker("ralph", "build"))

@@ -178,7 +178,7 @@ func (w *world) sandboxOf(t *testing.T, branch string) string {
 			return c.Names[0][1:]
 		}
 	}
-	t.Fatalf("the branch %s has no sandbox", branch)
+	t.Fatalf("branch %s has no sandbox", branch)
 	return ""
 }
 

@@ -206,7 +206,7 @@ func TestProjectImageInAMicroVM(t *testing.T) {
 		w.configureGreet(t, "hello")
 		if w.driver == config.DriverDockerSandbox {
 			res := w.ralph(t, "shell", "--", "true").expect(t, 0)
-			assert.Check(t, is.Contains(res.stderr, "Warning: "+filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox")+" has no effect: the image "))
+			assert.Check(t, is.Contains(res.stderr, "Warning: "+filepath.Join(w.repo, ".agent-loop", "Dockerfile.sandbox")+" has no effect: image "))
 			return
 		}
 		w.plan(t, task{ID: "a", Title: "Greet", Steps: []string{"greet >greeting"}})

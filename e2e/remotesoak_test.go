@@ -87,7 +87,7 @@ func (s *soak) publishCommits() {
 	}()
 }
 
-// remoteDisturbances are what befalls a loop on a remote engine.
+// remoteDisturbances are the faults of a remote engine.
 var remoteDisturbances = []disturbance{
 	{"connections cut", 6, func(s *soak) { s.outage((*slowlink.Link).Cut, 3*time.Second) }},
 	{"connections frozen", 4, func(s *soak) { s.outage((*slowlink.Link).Freeze, 4*time.Second) }},

@@ -221,7 +221,7 @@ func TestRepair(t *testing.T) {
 			}
 			said := w.ralph(t, "repair").expect(t, 0).stderr
 			assert.Check(t, is.Contains(said, tc.said), tc.name)
-			assert.Check(t, is.Contains(said, "The sandbox "+name+" works"), tc.name)
+			assert.Check(t, is.Contains(said, "Sandbox "+name+" works"), tc.name)
 			assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "open"})
 			proxy := run(t, w.docker("inspect", "-f", "{{.State.Running}}", name+".egress")).expect(t, 0).stdout
 			assert.Equal(t, proxy, "true\n", tc.name)
@@ -278,8 +278,8 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 		name := w.sandbox(t).Name
 		run(t, w.docker("kill", name)).expect(t, 0)
 		res := build.wait(t).expect(t, 6) // the run that was lost counts
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was killed: repairing it and resuming the loop\n"))
-		assert.Check(t, is.Contains(res.stderr, "Error: the last run did not finish: the sandbox "+name+" was killed\n"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: sandbox "+name+" was killed: repairing it and resuming the loop\n"))
+		assert.Check(t, is.Contains(res.stderr, "Error: the last run did not finish: sandbox "+name+" was killed\n"))
 		assert.Check(t, w.container(t).State.Running)
 		assert.Equal(t, len(w.savedLogs(t)), 0)
 
@@ -287,7 +287,7 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 		run(t, w.docker("kill", "-s", "TERM", name)).expect(t, 0)
 		res = build.wait(t)
 		assert.Check(t, res.code != 0)
-		assert.Check(t, is.Contains(res.stderr, "Warning: the sandbox "+name+" was stopped. The last lines of its log:\n  20"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: sandbox "+name+" was stopped. The last lines of its log:\n  20"))
 		assert.Check(t, is.Contains(res.stderr, "Z Sandbox stopped by signal: terminated\n"))
 		log := w.savedLog(t, res.stderr)
 		assert.Check(t, strings.HasSuffix(log, "Z Sandbox stopped by signal: terminated\n"), log)
@@ -295,8 +295,8 @@ func TestKilledSandboxIsRepairedAndItsLogKept(t *testing.T) {
 		build = w.startHanging(t, hangingStep)
 		run(t, w.docker("rm", "-f", name)).expect(t, 0)
 		res = build.wait(t).expect(t, 6)
-		assert.Check(t, is.Regexp("Warning: the sandbox "+name+" was (killed|removed): repairing it and resuming the loop\n", res.stderr))
-		assert.Check(t, is.Regexp("Error: the last run did not finish: the sandbox "+name+" was (killed|removed)\n", res.stderr))
+		assert.Check(t, is.Regexp("Warning: sandbox "+name+" was (killed|removed): repairing it and resuming the loop\n", res.stderr))
+		assert.Check(t, is.Regexp("Error: the last run did not finish: sandbox "+name+" was (killed|removed)\n", res.stderr))
 		assert.Check(t, w.container(t).State.Running)
 
 		// The failure of an agent saves no log.

@@ -39,7 +39,7 @@ func TestRecreateIsConfirmedAtATerminal(t *testing.T) {
 		no.screen.WaitFor(t, "Recreate it?")
 		no.press(t, "n\r")
 		w.assertScreen(t, no.wait(t).expect(t, 1).stdout, "recreate-no")
-		assert.Check(t, is.Contains(no.screen.String(), "Error: canceled: the sandbox"))
+		assert.Check(t, is.Contains(no.screen.String(), "Error: canceled: sandbox "))
 		assert.Equal(t, w.sandbox(t).ID, first.ID)
 
 		yes := w.terminal(t, w.docker(command...))

@@ -34,8 +34,8 @@ var (
 )
 
 const (
-	// soakPerTask is how much befalls each task from its agents in a minute: more than
-	// there is time for.
+	// soakPerTask is the number of faults per task and minute: more than there is
+	// time for.
 	soakPerTask = 4
 	// soakLimit bounds a build that is not disturbed any more.
 	soakLimit = 10 * time.Minute

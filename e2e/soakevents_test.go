@@ -188,7 +188,7 @@ func (s *soak) assertInvariants() {
 		assert.Check(t, is.Equal(backlog[id].Status, "done"), id)
 		assert.Check(t, is.Len(strings.Fields(w.git(t, "rev-list", "main", "--", id)), 1), "commits of %s", id)
 		if commit := commitOf(t, backlog[id]); commit != "" { // another run has made it otherwise
-			assert.Check(t, slices.Contains(onBranch, commit), "%s has the commit %s, which is not on the branch", id, commit)
+			assert.Check(t, slices.Contains(onBranch, commit), "%s has commit %s, which is not on the branch", id, commit)
 		}
 		n := log.done[id]
 		known := n > 0 || log.died[backlog[id].Assignee]

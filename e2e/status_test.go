@@ -148,7 +148,7 @@ func TestTopShowsAndStopsLoops(t *testing.T) {
 		})
 		columns := uint16(100)
 		eventually(t, func() error { // only changes are drawn, unless the size changes
-			if strings.Contains(top.screen.String(), "Stopped the sandbox "+w.sandbox(t).Name) {
+			if strings.Contains(top.screen.String(), "Stopped sandbox "+w.sandbox(t).Name) {
 				return nil
 			}
 			columns++

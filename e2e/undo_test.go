@@ -29,12 +29,13 @@ func TestUndo(t *testing.T) {
 		res = w.ralph(t, "undo").expect(t, 1)
 		assert.Assert(t, is.Contains(res.stderr, "refusing to take commits back without confirmation"))
 		out := w.ok(t, "undo", "--dry-run")
-		assert.Assert(t, is.Contains(out, "Would take 2 commits of the loop "))
+		assert.Assert(t, is.Contains(out, "Would move your branch main back to "+before[:7]+", keeping 2 commits of loop "))
 		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), tip)
 
 		out = w.ok(t, "undo", "--force")
 		name := w.sandbox(t).Name
-		assert.Assert(t, is.Contains(out, "back from your branch main, to "+before[:7]+"; they stay at refs/ralph/"+name+"/@undone/"))
+		assert.Assert(t, is.Contains(out, "Moved your branch main back to "+before[:7]+", keeping 2 commits of loop "))
+		assert.Assert(t, is.Contains(out, " at refs/ralph/"+name+"/@undone/"))
 		assert.Assert(t, is.Contains(out, "Reopened 2 tasks: a, b"))
 		assert.Equal(t, w.git(t, "rev-parse", "HEAD"), before)
 		assert.Equal(t, w.git(t, "rev-parse", strings.Fields(out[strings.Index(out, "refs/ralph/"):])[0]), tip)
@@ -51,7 +52,7 @@ func TestUndo(t *testing.T) {
 
 		w.git(t, "commit", "-q", "--allow-empty", "-m", "The user's")
 		res = w.ralph(t, "undo", "--force").expect(t, 1)
-		assert.Assert(t, is.Contains(res.stderr, `has other commits after those of the loop`))
+		assert.Assert(t, is.Contains(res.stderr, `has other commits after those of loop `))
 		assert.Assert(t, is.Contains(res.stderr, `Hint: revert those of the loop with "git revert `+before[:10]+".."))
 	})
 }

@@ -64,7 +64,7 @@ func TestWorktreeLifecycle(t *testing.T) {
 			assert.Check(t, is.Contains(w.ok(t, target...), "All tasks complete"))
 		}
 		for _, target := range [][]string{{"--worktree=x", "attach"}, {"attach", name}} {
-			assert.Check(t, is.Contains(w.ralph(t, target...).expect(t, 1).stderr, "no background loop in the sandbox "+name))
+			assert.Check(t, is.Contains(w.ralph(t, target...).expect(t, 1).stderr, "no background loop in sandbox "+name))
 		}
 		for wrong, args := range map[string][]string{
 			`no worktree "y"`: {"--worktree=y", "logs"}, `no sandbox "y"`: {"logs", "y"}, "not both": {"--worktree=x", "attach", name},
@@ -88,13 +88,13 @@ func TestWorktreeLifecycle(t *testing.T) {
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
 		assert.Check(t, is.Contains(res.stderr, "uncommitted changes in 1 file: half.txt"))
 		assert.Check(t, is.Contains(res.stderr, "1 commit not merged: "))
-		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on the branch feature/x`))
+		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on branch feature/x`))
 		assert.Equal(t, w.sandbox(t).Name, name)
 		assert.NilError(t, os.Remove(filepath.Join(x.repo, "half.txt")))
 		w.git(t, "merge", "-q", "feature/x")
 		res = w.ralph(t, "worktree", "rm", "x").expect(t, 0)
 		assert.Equal(t, res.stdout, "x\n")
-		assert.Check(t, is.Contains(res.stderr, "Removed the sandbox "+name))
+		assert.Check(t, is.Contains(res.stderr, "Removed sandbox "+name))
 		assert.Equal(t, len(w.containers(t)), 0)
 		assert.Equal(t, len(w.sandboxVolumes(t)), 0)
 		assert.Equal(t, w.git(t, "for-each-ref", "refs/ralph"), "")
@@ -157,7 +157,7 @@ func TestWorktreesBuildInParallel(t *testing.T) {
 			waitForFile(t, tree.pathInside(t, ".ralph/begun"))
 		}
 		res := w.ralph(t, "worktree", "rm", "two").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `"ralph build" is running in the sandbox ralph-`))
+		assert.Check(t, is.Contains(res.stderr, `"ralph build" is running in sandbox ralph-`))
 		assert.Equal(t, len(w.containers(t)), 4)
 		run(t, w.docker("stop", w.worktreeStatuses(t)[trees[3].repo].Sandbox)).expect(t, 0)
 		assert.Assert(t, builds[3].wait(t).code != 0)
@@ -189,7 +189,7 @@ func TestRemovingAWorktreeFetchesCommits(t *testing.T) {
 		build.signalGroup(syscall.SIGKILL)
 		build.wait(t)
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `"ralph build -n 1" is running in the sandbox`))
+		assert.Check(t, is.Contains(res.stderr, `"ralph build -n 1" is running in sandbox `))
 
 		name := w.sandbox(t).Name
 		run(t, w.docker("stop", "-t", "0", name)).expect(t, 0)
@@ -254,7 +254,7 @@ func TestWorktreeBranchPrompt(t *testing.T) {
 		sh.screen.WaitFor(t, "'): ")
 		sh.press(t, "\r")
 		res := sh.wait(t).expect(t, 0)
-		made := regexp.MustCompile(`Created the worktree \.worktrees/([a-z0-9]{8}) on the new branch ([a-z0-9]{8})\r`).FindStringSubmatch(res.stdout)
+		made := regexp.MustCompile(`Created worktree \.worktrees/([a-z0-9]{8}) on the new branch ([a-z0-9]{8})\r`).FindStringSubmatch(res.stdout)
 		assert.Equal(t, len(made), 3, res.stdout)
 		assert.Equal(t, made[1], made[2])
 
@@ -291,7 +291,7 @@ func TestWorktreeInAMicroVM(t *testing.T) {
 		s := w.worktreeStatuses(t)[x.repo]
 		assert.Equal(t, s.Sandbox+" "+s.State, name+" "+string(w.stateAfterLoop()))
 		res := w.ralph(t, "worktree", "rm", "x").expect(t, 1)
-		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on the branch x`))
+		assert.Check(t, is.Contains(res.stderr, `"Add a"; they stay on branch x`))
 		w.ralph(t, "worktree", "rm", "--force", "--delete-branch", "x").expect(t, 0)
 		assert.Equal(t, len(w.sandboxes(t)), 0)
 		assert.Equal(t, w.git(t, "branch", "--format=%(refname:short)"), "main")

@@ -66,7 +66,7 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-func TestAddressesAreTold(t *testing.T) {
+func TestIsAddress(t *testing.T) {
 	_, err := Normalise("10.0.0.1")
 	assert.Assert(t, errors.Is(err, ErrAddress))
 	_, err = Normalise("a b")

@@ -63,10 +63,10 @@ type Verdict struct {
 	Hint string
 	// Ranges are the private ranges in which the host may be.
 	Ranges []netip.Prefix
-	// Literal tells that Host is an address, which AllowAll lets through.
+	// Literal reports whether Host is an IP address, which AllowAll allows.
 	Literal bool
-	// Own tells that Host is an endpoint that the user has set. No policy speaks
-	// of it.
+	// Own reports whether Host is an endpoint that the user has set. Policies do
+	// not apply to it.
 	Own bool
 }
 
@@ -130,8 +130,8 @@ func (p Policy) applyRules(v *Verdict) (named bool) {
 	return named
 }
 
-// decideAddress is for what is not a name. Addresses go through where nothing
-// is restricted by name; those that only some programs read are refused.
+// decideAddress decides for IP addresses. They are allowed where nothing is restricted
+// by name. Ambiguous spellings are denied.
 func (p Policy) decideAddress(host string, port uint16, err error) Verdict {
 	v := Verdict{Host: host, Port: port, Why: "not a host name"}
 	if !errors.Is(err, ErrAddress) {

@@ -118,7 +118,7 @@ func TestAllowAndRefuse(t *testing.T) {
 }
 
 // What was allowed by hand and then denied does not come back with another allowance.
-func TestARefusalEndsWhatTheSameOriginHasAllowed(t *testing.T) {
+func TestDenyRemovesAllowsOfTheSameOrigin(t *testing.T) {
 	p := list(t, Allowlist, "a.example.com=192.168.0.0/16")
 	for _, rule := range []string{"a.example.com=10.0.0.0/8", "a.example.com:22", "b.example.com"} {
 		next, err := p.Allow(entry(t, rule, "user"))

@@ -19,7 +19,7 @@ func checkRoot(dir string, w Worktree) error {
 	}
 	dotGit := filepath.Join(w.Root, ".git")
 	if !leadsTo(w.Root, w.GitDir) {
-		return hint.Wrap(fmt.Errorf("the worktree %q does not lead to its repository %q", w.Root, w.GitDir), "run %q", "git config --unset core.worktree")
+		return hint.Wrap(fmt.Errorf("worktree %q does not lead to its repository %q", w.Root, w.GitDir), "run %q", "git config --unset core.worktree")
 	}
 	if w.Linked() {
 		return checkLinked(dotGit, w)

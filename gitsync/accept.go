@@ -82,7 +82,7 @@ func (r *Repo) Accept(ctx context.Context, sh Shell, commit string) (Result, err
 	st.Loop, st.Accepted, r.after = true, commit, was
 	res, err := r.fetchRefs(ctx, &st, sh, nil, false)
 	if err == nil && st.Accepted == commit && res.goal != commit {
-		err = &RefusedError{Sandbox: r.name, Why: fmt.Sprintf("the commit %.10s is not on the branch %s of the sandbox", commit, st.Branch)}
+		err = &RefusedError{Sandbox: r.name, Why: fmt.Sprintf("the commit %.10s is not on branch %s of the sandbox", commit, st.Branch)}
 	}
 	if why := rejected(res, err); why != nil {
 		err = why

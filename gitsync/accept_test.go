@@ -161,6 +161,24 @@ func TestCommitsOfAKilledLoopStayAtTheirRef(t *testing.T) {
 	assert.Equal(t, w.tip("main"), own)
 }
 
+// Another command after a loop that has left nothing brings what it commits, also if it had nothing to push.
+func TestCommandAfterALoopInAnUnchangedSandbox(t *testing.T) {
+	t.Parallel()
+	w := newLoop(t)
+	w.accept(w.commit("a.txt", "accepted\n"))
+	w.fetch()
+	w.repo = w.repo.WithGate(nil)
+	w.repo.loop = false
+
+	_, done, err := w.repo.PushUnchanged(t.Context(), w.sh)
+	assert.NilError(t, err)
+	assert.Assert(t, done)
+	assert.NilError(t, w.repo.MarkDirty(t.Context()))
+	own := w.commit("b.txt", "the shell's\n")
+	assert.Equal(t, w.fetch().Commits, 1)
+	assert.Equal(t, w.tip("main"), own)
+}
+
 // The user can merge them.
 func TestUserMergesCommitsOfAKilledLoop(t *testing.T) {
 	t.Parallel()
@@ -199,7 +217,7 @@ func TestRunIsRejected(t *testing.T) {
 			w.commit(".gitattributes", "*.bin filter=enc\n")
 			w.commit("a.bin", "raw\n")
 		}},
-		{"an invalid object", "verifying the commits of the sandbox ralph-test: ", func(w *fixture) {
+		{"an invalid object", "verifying the commits of sandbox ralph-test: ", func(w *fixture) {
 			w.sandboxGit("reset", "-q", "--soft", w.badCommit())
 		}},
 		{"a large message", "a commit message", func(w *fixture) {
@@ -275,7 +293,7 @@ func TestCommitOutsideOfTheBranchIsRejected(t *testing.T) {
 	for _, other := range []string{side, strings.Repeat("a", 40), "main", "--help", ""} {
 		_ = w.rejected(other)
 	}
-	assert.Assert(t, is.Contains(w.rejected(side), "is not on the branch main of the sandbox"))
+	assert.Assert(t, is.Contains(w.rejected(side), "is not on branch main of the sandbox"))
 }
 
 // A run is taken although the user has to merge it, or something is in the way for now.
@@ -379,8 +397,8 @@ func TestAttemptsAreNamed(t *testing.T) {
 	assert.DeepEqual(t, only, []string{"refs/ralph/refused/fix-it/2"})
 	assert.Equal(t, res.Others["refs/heads/ralph-attempts/fix-it/1"], "refs/ralph/ralph-test/attempts/fix-it/1")
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/attempts/fix-it/1"), left)
-	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `What the attempt "fix-it/1" has left is at refs/ralph/ralph-test/attempts/fix-it/1`))
-	assert.Assert(t, is.Contains(res.Others["refs/heads/attempts/fix-it/1"], "/@odd-"))
+	assert.Assert(t, is.Contains(strings.Join(res.Notes(), "\n"), `Attempt "fix-it/1" is at refs/ralph/ralph-test/attempts/fix-it/1`))
+	assert.Assert(t, is.Contains(res.Others["refs/heads/attempts/fix-it/1"], "/@renamed-"))
 }
 
 // What an attempt has left may contain secrets: only that is held back, also from a command without a scan.
@@ -418,14 +436,14 @@ func TestRunThatDropsATakenCommitIsRejected(t *testing.T) {
 
 	w.sandboxGit("reset", "-q", "--hard", before)
 	_, err := w.repo.Accept(t.Context(), w.sh, w.commit("b.txt", "without it\n"))
-	assert.ErrorContains(t, err, "of an earlier run is no longer on the branch main")
+	assert.ErrorContains(t, err, "of an earlier run is no longer on branch main")
 	_, rejected := errors.AsType[*RejectedError](err)
 	assert.Assert(t, rejected)
 	assert.Equal(t, w.tip("main"), before)
 	assert.Equal(t, w.accepted(), taken)
 	w.sandboxGit("reset", "-q", "--hard", before)
 	_, err = w.repo.Accept(t.Context(), w.sh, before)
-	assert.ErrorContains(t, err, "of an earlier run is no longer on the branch main")
+	assert.ErrorContains(t, err, "of an earlier run is no longer on branch main")
 	w.sandboxGit("reset", "-q", "--hard", taken)
 	assert.Equal(t, w.accept(w.commit("b.txt", "on it\n")).Commits, 2)
 }

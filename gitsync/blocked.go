@@ -35,7 +35,7 @@ const blockedInterval = 2 * time.Second
 type BlockedError struct{ Sandbox, Path string }
 
 func (e *BlockedError) Error() string {
-	return fmt.Sprintf("git in the sandbox %s is blocked by the named pipe %q", e.Sandbox, e.Path)
+	return fmt.Sprintf("git in sandbox %s is blocked by the named pipe %q", e.Sandbox, e.Path)
 }
 
 // unblocked returns a shell for scripts that make git read the files of a clone: their error is a

@@ -81,7 +81,7 @@ func (r *Repo) removeChanges(ctx context.Context, st *state, sh Shell) error {
 		_, _ = fmt.Fprintf(&input, "%s %s\t%s\x00", s.Mode, s.ID, s.Path)
 	}
 	if err := sh(ctx, removeChangesScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
-		return fmt.Errorf("removing earlier changes from the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("removing earlier changes from sandbox %s: %w", r.name, err)
 	}
 	st.Sent = nil
 	return r.save(*st)
@@ -91,7 +91,7 @@ func (r *Repo) removeChanges(ctx context.Context, st *state, sh Shell) error {
 func (r *Repo) sendChanges(ctx context.Context, st *state, sh Shell, res *Result) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("sending uncommitted changes to the sandbox %s: %w", r.name, err)
+			err = fmt.Errorf("sending uncommitted changes to sandbox %s: %w", r.name, err)
 		}
 	}()
 	objects, err := os.MkdirTemp(inGit(r.stateDir, r.name, ""), "changes-")

@@ -63,7 +63,7 @@ func (r *Repo) refillFiles(ctx context.Context, st *state, sh Shell) error {
 		return nil
 	}
 	if err := sh(ctx, checkoutScript, nil, nil, io.Discard); err != nil {
-		return fmt.Errorf("checking out the files of the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("checking out the files of sandbox %s: %w", r.name, err)
 	}
 	st.Emptied = false
 	return r.save(*st)
@@ -98,7 +98,7 @@ func (r *Repo) SaveUncommitted(ctx context.Context, sh Shell) error {
 		return err
 	}
 	if err := sh(ctx, stashScript, nil, nil, io.Discard); err != nil {
-		return fmt.Errorf("saving uncommitted changes of the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("saving uncommitted changes of sandbox %s: %w", r.name, err)
 	}
 	return nil
 }

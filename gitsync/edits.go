@@ -61,7 +61,7 @@ func (r *Repo) CountEdits(ctx context.Context, sh Shell) (n int, err error) {
 		_, err = fmt.Sscan(out.String(), &n)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("counting uncommitted changes of the sandbox %s: %w", r.name, err)
+		return 0, fmt.Errorf("counting uncommitted changes of sandbox %s: %w", r.name, err)
 	}
 	return n, nil
 }
@@ -77,7 +77,7 @@ func (r *Repo) FetchEdits(ctx context.Context, sh Shell) (edits *Edits, nested [
 	sh = r.unblocked(sh)
 	var out limited
 	if err := sh(ctx, editsScript, nil, nil, &out); err != nil {
-		return nil, nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: %w", r.name, err)
+		return nil, nil, fmt.Errorf("reading uncommitted changes of sandbox %s: %w", r.name, err)
 	}
 	found, paths, _ := strings.Cut(out.String(), "\n")
 	if paths = strings.TrimSpace(paths); paths != "" {
@@ -94,7 +94,7 @@ func (r *Repo) fetchEdits(ctx context.Context, st *state, sh Shell, found string
 		return nil, nil
 	}
 	if !hostgit.IsObjectID(commit) {
-		return nil, fmt.Errorf("reading uncommitted changes of the sandbox %s: unexpected output %.100q", r.name, commit)
+		return nil, fmt.Errorf("reading uncommitted changes of sandbox %s: unexpected output %.100q", r.name, commit)
 	}
 
 	known := slices.Compact(slices.Sorted(maps.Values(st.Tips)))
@@ -102,7 +102,7 @@ func (r *Repo) fetchEdits(ctx context.Context, st *state, sh Shell, found string
 		return map[string]string{"": commit}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("fetching uncommitted changes of the sandbox %s: %w", r.name, err)
+		return nil, fmt.Errorf("fetching uncommitted changes of sandbox %s: %w", r.name, err)
 	}
 	if isClean { // what was applied is undone
 		if parent, err := r.git.Resolve(ctx, st.Applied+"^"); err != nil || parent != commit {
@@ -118,7 +118,7 @@ func (r *Repo) fetchEdits(ctx context.Context, st *state, sh Shell, found string
 func (r *Repo) edits(ctx context.Context, commit string) (*Edits, error) {
 	base, err := r.git.Resolve(ctx, commit+"^")
 	if err == nil && base == "" {
-		err = fmt.Errorf("the uncommitted changes of the sandbox %s are based on no commit", r.name)
+		err = fmt.Errorf("the uncommitted changes of sandbox %s are based on no commit", r.name)
 	}
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (r *Repo) edits(ctx context.Context, commit string) (*Edits, error) {
 	if path, err := r.submodule(ctx, base, commit); err != nil {
 		return nil, err
 	} else if path != "" { // not made by the script
-		return nil, fmt.Errorf("the uncommitted changes of the sandbox %s add the submodule %q", r.name, path)
+		return nil, fmt.Errorf("the uncommitted changes of sandbox %s add the submodule %q", r.name, path)
 	}
 	changes, err := r.git.Changes(ctx, base, commit)
 	if err != nil {
@@ -159,7 +159,7 @@ func (r *Repo) ApplyEdits(ctx context.Context, e *Edits) error {
 	}
 	if head != e.Base {
 		return hint.Wrap(fmt.Errorf("your worktree is at the commit %.7s, the sandbox's changes are based on %.7s", head, e.Base),
-			"bring both to the same commit first: switch to the branch %s, and commit or merge what is missing on either side", st.Branch)
+			"bring both to the same commit first: switch to branch %s, and commit or merge what is missing on either side", st.Branch)
 	}
 
 	st.Pending = &pending{From: head, To: e.Commit, Token: index.NewToken(), Edits: true}

@@ -51,7 +51,7 @@ func (r *Repo) exclude(ctx context.Context, st *state, sh Shell, paths []string,
 		_, _ = fmt.Fprintf(&input, "skip-worktree %s\n", path)
 	}
 	if err := sh(ctx, excludeScript, nil, strings.NewReader(input.String()), io.Discard); err != nil {
-		return fmt.Errorf("excluding uncommitted changes from the commits of the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("excluding uncommitted changes from the commits of sandbox %s: %w", r.name, err)
 	}
 	st.SkipWorktree = skip
 	return r.save(*st)

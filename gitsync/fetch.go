@@ -165,7 +165,7 @@ func (r *Repo) setGoal(ctx context.Context, st state, res *Result, user snapshot
 		if has, err := r.git.Contains(ctx, res.tip, r.after); err != nil {
 			return err
 		} else if !has {
-			return &RefusedError{Sandbox: r.name, Why: fmt.Sprintf("the commit %.10s of an earlier run is no longer on the branch %s", r.after, st.Branch)}
+			return &RefusedError{Sandbox: r.name, Why: fmt.Sprintf("the commit %.10s of an earlier run is no longer on branch %s", r.after, st.Branch)}
 		}
 	}
 	if res.tip == "" || res.tip == user.tip || final == nil {

@@ -102,7 +102,7 @@ func TestUnusualBranchNames(t *testing.T) {
 		}
 		assert.Assert(t, len(ref) < 100 && !strings.Contains(ref, "$") && !strings.Contains(ref, ";"), ref)
 	}
-	assert.Equal(t, res.Others["refs/heads/MAIN"][:len("refs/ralph/ralph-test/@odd-")], "refs/ralph/ralph-test/@odd-")
+	assert.Equal(t, res.Others["refs/heads/MAIN"][:len("refs/ralph/ralph-test/@renamed-")], "refs/ralph/ralph-test/@renamed-")
 	for _, note := range res.Notes() {
 		assert.Assert(t, !strings.Contains(note, "\u3000"), note)
 	}

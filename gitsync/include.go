@@ -135,7 +135,7 @@ func (r *Repo) sendIncluded(ctx context.Context, st *state, sh Shell, res *Resul
 		_ = from.Close()
 	}
 	if err != nil {
-		return fmt.Errorf("copying ignored files to the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("copying ignored files to sandbox %s: %w", r.name, err)
 	}
 	st.Included, res.Included, res.notIncluded = r.include, paths, other
 	return r.save(*st)

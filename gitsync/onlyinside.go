@@ -22,7 +22,7 @@ const ignoredInScript = plainGit + `git ls-files -z --others --ignored --exclude
 func (r *Repo) OnlyInside(ctx context.Context, sh Shell) ([]string, error) {
 	var out limited
 	if err := sh(ctx, onlyInsideScript, nil, nil, &out); err != nil {
-		return nil, fmt.Errorf("listing ignored files of the sandbox %s: %w", r.name, err)
+		return nil, fmt.Errorf("listing ignored files of sandbox %s: %w", r.name, err)
 	}
 	var only, both []string
 	ignored, last := true, "/"

@@ -94,7 +94,7 @@ func (r *Repo) sendPrompts(ctx context.Context, st *state, sh Shell) error {
 		args = append(args, promptsDir+"/"+name)
 	}
 	if err := sh(ctx, promptsScript, args, bytes.NewReader(content), io.Discard); err != nil {
-		return fmt.Errorf("copying your prompts to the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("copying your prompts to sandbox %s: %w", r.name, err)
 	}
 	st.Prompts = digest
 	return r.save(*st)

@@ -54,7 +54,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 	if !wasDetached && res.head != "refs/heads/"+st.Branch && res.refs["refs/heads/"+st.Branch] != "" {
 		var output strings.Builder
 		if err := sh(ctx, switchBackScript, []string{st.Branch}, nil, &output); err != nil {
-			return res, fmt.Errorf("checking out %s in the sandbox %s: %w", st.Branch, r.name, err)
+			return res, fmt.Errorf("checking out %s in sandbox %s: %w", st.Branch, r.name, err)
 		}
 		res.switchedBack = strings.TrimSpace(output.String())
 	}
@@ -93,7 +93,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 		return Result{}, false, err
 	}
 	res = Result{Branch: st.Branch, tip: st.Synced, head: st.Head, refs: st.Tips}
-	if err := r.push(ctx, &st, sh, branch, false, res); err != nil {
+	if err := r.pushAccepted(ctx, &st, sh, branch, false, &res); err != nil {
 		if _, is := errors.AsType[*ScriptError](err); is {
 			err = nil
 		}
@@ -162,7 +162,7 @@ func (r *Repo) push(ctx context.Context, st *state, sh Shell, branch string, was
 		if failed && Permanent(err) && same && !wasDetached && st.Synced != "" && res.refs[ref] == "" {
 			return &BrokenError{Sandbox: r.name, Why: "it does not have the commits of its branch " + branch} // as a new repository
 		}
-		return fmt.Errorf("pushing to the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("pushing to sandbox %s: %w", r.name, err)
 	}
 	if err := r.setBase(ctx, tip); err != nil {
 		return err

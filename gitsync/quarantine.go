@@ -31,7 +31,7 @@ type HeldError struct {
 }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("the new commits of the sandbox %s were held back: they may contain secrets", e.Sandbox)
+	return fmt.Sprintf("the new commits of sandbox %s were held back: they may contain secrets", e.Sandbox)
 }
 
 // Incoming are new commits in quarantine.
@@ -80,7 +80,7 @@ func (r *Repo) passGate(ctx context.Context, st *state, g hostgit.Git, tips []st
 	}
 	out, err := g.Output(ctx, strings.NewReader(strings.Join(tips, "\n")+"\n"), "rev-list", "--reverse", "--topo-order", "--stdin", "--not", "--all")
 	if err != nil {
-		return fmt.Errorf("listing the new commits of the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("listing the new commits of sandbox %s: %w", r.name, err)
 	}
 	in := Incoming{git: g, Commits: strings.Fields(string(out))}
 	pass := true

@@ -56,7 +56,7 @@ func (r *Repo) updateSandboxRefs(ctx context.Context, st *state, l listing.Listi
 		return names, map[string]string{}, nil
 	}
 	if len(moved) > maxMoved {
-		return nil, nil, &RefusedError{Sandbox: r.name, Why: fmt.Sprintf("the sandbox %s has more than %d new branches", r.name, maxMoved)}
+		return nil, nil, &RefusedError{Sandbox: r.name, Why: fmt.Sprintf("sandbox %s has more than %d new branches", r.name, maxMoved)}
 	}
 	wanted := map[string]string{}
 	for ref := range moved {
@@ -139,7 +139,7 @@ func (r *Repo) updateRefs(ctx context.Context, input string) error {
 	if input == "" {
 		return nil
 	}
-	if _, err := r.git.Output(ctx, strings.NewReader(input), "update-ref", "-m", "ralph: from the sandbox "+r.name, "--stdin"); err != nil {
+	if _, err := r.git.Output(ctx, strings.NewReader(input), "update-ref", "-m", "ralph: from sandbox "+r.name, "--stdin"); err != nil {
 		return fmt.Errorf("updating %s: %w", r.Prefix(), err)
 	}
 	return nil

@@ -43,7 +43,7 @@ tip=$(git rev-parse -q --verify HEAD); case $? in 0) ;; 1|128) tip= ;; *) exit 7
 type BrokenError struct{ Sandbox, Why string }
 
 func (e *BrokenError) Error() string {
-	return fmt.Sprintf("the git directory of the sandbox %s is broken: %s", e.Sandbox, e.Why)
+	return fmt.Sprintf("the git directory of sandbox %s is broken: %s", e.Sandbox, e.Why)
 }
 
 // Permanent reports whether a sync fails because of the content of the sandbox's git
@@ -82,7 +82,7 @@ func (r *Repo) Repair(ctx context.Context, sh Shell) (res Result, lost, err erro
 		return Result{}, nil, err
 	}
 	if err := r.restore(ctx, &st, sh); err != nil {
-		return Result{}, nil, fmt.Errorf("restoring the git directory of the sandbox %s: %w", r.name, err)
+		return Result{}, nil, fmt.Errorf("restoring the git directory of sandbox %s: %w", r.name, err)
 	}
 	st.Restoring = nil
 	return res, lost, r.save(st)

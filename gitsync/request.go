@@ -63,7 +63,7 @@ type request struct {
 func (r *Repo) receiveObjects(ctx context.Context, st *state, sh Shell, req request, wanted func(listing.Listing) map[string]string) (listing.Listing, error) {
 	pack := inGit(r.stateDir, r.name, "pack")
 	if err := os.MkdirAll(filepath.Dir(pack), 0o700); err != nil {
-		return listing.Listing{}, fmt.Errorf("fetching from the sandbox %s: %w", r.name, err)
+		return listing.Listing{}, fmt.Errorf("fetching from sandbox %s: %w", r.name, err)
 	}
 	defer func() { _ = os.Remove(pack) }()
 	l, err := r.request(ctx, sh, req, pack)
@@ -114,7 +114,7 @@ func (r *Repo) request(ctx context.Context, sh Shell, req request, pack string) 
 		return l, nil
 	}
 	_, failed := errors.AsType[*ScriptError](err)
-	err = fmt.Errorf("fetching from the sandbox %s: %w", r.name, err)
+	err = fmt.Errorf("fetching from sandbox %s: %w", r.name, err)
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return listing.Listing{}, err

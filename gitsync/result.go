@@ -82,7 +82,7 @@ func (res Result) Notes() []string {
 		case strings.HasPrefix(name, refname.OlderStash):
 			what = "An older stash of the sandbox"
 		case strings.HasPrefix(name, attemptref.Prefix):
-			what = fmt.Sprintf("What the attempt %q has left", strings.TrimPrefix(name, attemptref.Prefix))
+			what = fmt.Sprintf("Attempt %q", strings.TrimPrefix(name, attemptref.Prefix))
 		}
 		note := what + " is at " + res.Others[name]
 		if path := res.Submodules[name]; path != "" {

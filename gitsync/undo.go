@@ -47,15 +47,15 @@ func (r *Repo) PlanUndo(ctx context.Context, loop string, runs []string) (*Undo,
 		return nil, err
 	}
 	if len(blocks) == 0 {
-		return nil, hint.Wrap(fmt.Errorf("your branch %s has no commits of the loop %s", branch, loop), "list loops with %q", "docker ralph ls --loops")
+		return nil, hint.Wrap(fmt.Errorf("your branch %s has no commits of loop %s", branch, loop), "list loops with %q", "docker ralph ls --loops")
 	}
 	if last := blocks[0].to; len(blocks) > 1 || last != tip {
-		return nil, hint.Wrap(fmt.Errorf("your branch %s has other commits after those of the loop %s", branch, loop),
+		return nil, hint.Wrap(fmt.Errorf("your branch %s has other commits after those of loop %s", branch, loop),
 			"revert those of the loop with %s", revert(blocks))
 	}
 	u := &Undo{Branch: branch, From: tip, To: blocks[0].from}
 	if u.To == "" {
-		return nil, fmt.Errorf("no commit of your branch %s before the loop %s is known", branch, loop)
+		return nil, fmt.Errorf("no commit of your branch %s before loop %s is known", branch, loop)
 	}
 	if _, u.Commits, err = r.count(ctx, u.To, u.From); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (r *Repo) Undo(ctx context.Context, u *Undo) (err error) {
 	if branch, err := r.git.Branch(ctx); err != nil {
 		return err
 	} else if branch != u.Branch || branch != st.Branch {
-		return fmt.Errorf("the branch of the sandbox %s is %s, and %s is checked out", r.name, termsafe.Name(st.Branch), termsafe.Name(branch))
+		return fmt.Errorf("the branch of sandbox %s is %s, and %s is checked out", r.name, termsafe.Name(st.Branch), termsafe.Name(branch))
 	}
 	conflict, err := r.moveBack(ctx, &st, u)
 	if err != nil {

@@ -88,7 +88,7 @@ func TestUndoTwice(t *testing.T) {
 	assert.Equal(t, w.tip("refs/ralph/ralph-test/@undone/loop"), one)
 
 	_, err := w.repo.PlanUndo(t.Context(), "loop", []string{one, two})
-	assert.ErrorContains(t, err, "your branch main has no commits of the loop loop")
+	assert.ErrorContains(t, err, "your branch main has no commits of loop loop")
 }
 
 func TestUndoBelowOtherCommits(t *testing.T) {
@@ -105,7 +105,7 @@ func TestUndoBelowOtherCommits(t *testing.T) {
 	w.accept(two)
 
 	_, err := w.repo.PlanUndo(t.Context(), "loop", []string{one, two})
-	assert.Error(t, err, "your branch main has other commits after those of the loop loop")
+	assert.Error(t, err, "your branch main has other commits after those of loop loop")
 	revert := "git revert " + users[:10] + ".." + two[:10] + " && git revert " + first[:10] + ".." + one[:10]
 	assert.DeepEqual(t, hint.Of(err), []string{`revert those of the loop with "` + revert + `"`})
 	w.run(w.root, nil, "sh", "-c", strings.ReplaceAll(revert, "revert ", "revert --no-edit "))
@@ -120,7 +120,7 @@ func TestUndoDoesNotTrustTheLog(t *testing.T) {
 	w := newLoop(t)
 	w.git("commit", "-q", "--allow-empty", "-m", "the user's")
 	_, err := w.repo.PlanUndo(t.Context(), "loop", []string{w.tip("main"), w.tip("main~"), "HEAD", "--output=x"})
-	assert.ErrorContains(t, err, "no commits of the loop")
+	assert.ErrorContains(t, err, "no commits of loop")
 }
 
 func TestUndoKeepsTheUsersFiles(t *testing.T) {

@@ -22,7 +22,7 @@ var lfsID = lazyregexp.New(`^[0-9a-f]{64}$`)
 func (r *Repo) OnlyLFS(ctx context.Context, sh Shell) (n int, err error) {
 	var out limited
 	if err := sh(ctx, lfsScript, nil, nil, &out); err != nil {
-		return 0, fmt.Errorf("listing Git LFS objects of the sandbox %s: %w", r.name, err)
+		return 0, fmt.Errorf("listing Git LFS objects of sandbox %s: %w", r.name, err)
 	}
 	for id := range strings.Lines(out.String()) {
 		if id = strings.TrimSpace(id); lfsID().MatchString(id) && !exists(r.git.CommonDir, "lfs", "objects", id[:2], id[2:4], id) {
@@ -50,7 +50,7 @@ const refusedScript = plainGit + `git for-each-ref --format='%(refname)' ` + att
 func (r *Repo) OnlyRefused(ctx context.Context, sh Shell) ([]string, error) {
 	var out limited
 	if err := sh(ctx, refusedScript, nil, nil, &out); err != nil {
-		return nil, fmt.Errorf("listing refused commits of the sandbox %s: %w", r.name, err)
+		return nil, fmt.Errorf("listing refused commits of sandbox %s: %w", r.name, err)
 	}
 	return strings.Fields(out.String()), nil
 }

@@ -36,7 +36,7 @@ func (r *Repo) unpack(ctx context.Context, g hostgit.Git, path string) error {
 	}
 	objects, size, err := packSize(f, idLength)
 	if err != nil {
-		return &invalidError{fmt.Errorf("verifying the commits of the sandbox %s: %w", r.name, err)}
+		return &invalidError{fmt.Errorf("verifying the commits of sandbox %s: %w", r.name, err)}
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -50,9 +50,9 @@ func (r *Repo) unpack(ctx context.Context, g hostgit.Git, path string) error {
 		err = fmt.Errorf("%w (at most %d MiB)", err, gitrepo.MaxMemory>>20)
 	}
 	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("storing the commits of the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("storing the commits of sandbox %s: %w", r.name, err)
 	} else if err != nil {
-		return asInvalid(ctx, fmt.Errorf("verifying the commits of the sandbox %s: %w", r.name, err))
+		return asInvalid(ctx, fmt.Errorf("verifying the commits of sandbox %s: %w", r.name, err))
 	}
 	return nil
 }
@@ -62,25 +62,25 @@ func (r *Repo) verify(ctx context.Context, g hostgit.Git, tips []string) error {
 	input := strings.Join(tips, "\n") + "\n"
 	out, err := g.Output(ctx, strings.NewReader(input), "cat-file", "--batch-check=%(objectname) %(objecttype)")
 	if err != nil {
-		return fmt.Errorf("verifying the commits of the sandbox %s: %w", r.name, err)
+		return fmt.Errorf("verifying the commits of sandbox %s: %w", r.name, err)
 	}
 	for line := range strings.Lines(string(out)) {
 		switch oid, kind, _ := strings.Cut(strings.TrimSpace(line), " "); kind {
 		case "commit":
 		case "missing":
-			return &invalidError{fmt.Errorf("verifying the commits of the sandbox %s: %.100s is missing", r.name, oid)}
+			return &invalidError{fmt.Errorf("verifying the commits of sandbox %s: %.100s is missing", r.name, oid)}
 		default:
-			return &invalidError{fmt.Errorf("verifying the commits of the sandbox %s: %.100s is not a commit", r.name, oid)}
+			return &invalidError{fmt.Errorf("verifying the commits of sandbox %s: %.100s is not a commit", r.name, oid)}
 		}
 	}
 	if _, err := g.Output(ctx, strings.NewReader(input), "rev-list", "--objects", "--stdin", "--not", "--all", "--quiet"); err != nil {
 		if _, own := r.git.Output(ctx, nil, "rev-list", "--all", "--max-count=1"); own != nil { // which lacks the object of a ref
-			return fmt.Errorf("verifying the commits of the sandbox %s: your repository is damaged: %w", r.name, own)
+			return fmt.Errorf("verifying the commits of sandbox %s: your repository is damaged: %w", r.name, own)
 		}
-		return asInvalid(ctx, fmt.Errorf("verifying the commits of the sandbox %s: missing objects: %w", r.name, err))
+		return asInvalid(ctx, fmt.Errorf("verifying the commits of sandbox %s: missing objects: %w", r.name, err))
 	}
 	if err := r.verifyBudgets(ctx, g, input); err != nil {
-		return asInvalid(ctx, fmt.Errorf("verifying the commits of the sandbox %s: %w", r.name, err))
+		return asInvalid(ctx, fmt.Errorf("verifying the commits of sandbox %s: %w", r.name, err))
 	}
 	return nil
 }

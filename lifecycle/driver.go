@@ -317,7 +317,7 @@ func Unrecorded(name, what string) error {
 
 // OfOtherClient returns the [ForeignError] for the sandbox of another client, with hints.
 func OfOtherClient(sb Sandbox) error {
-	err := hint.Wrap(&ForeignError{Name: sb.Name, What: "the sandbox", Client: sb.OtherClient, Sandbox: sb},
+	err := hint.Wrap(&ForeignError{Name: sb.Name, What: "sandbox", Client: sb.OtherClient, Sandbox: sb},
 		"if that client is gone, run %q", "docker ralph clean --discard-commits "+sb.Name)
 	return otherClient(err)
 }

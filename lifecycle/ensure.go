@@ -193,7 +193,7 @@ func (e *Ensurer) makeWay(ctx context.Context, own Spec, sb Sandbox, recreate bo
 // replace recreates a sandbox that cannot be started. The driver keeps its commits
 // for the new one.
 func (e *Ensurer) replace(ctx context.Context, spec Spec, sb Sandbox) (Sandbox, error) {
-	e.Report(fmt.Sprintf("Warning: the sandbox %s cannot be started: recreating it", sb.Name))
+	e.Report(fmt.Sprintf("Warning: sandbox %s cannot be started: recreating it", sb.Name))
 	if err := e.Image(ctx); err != nil {
 		return Sandbox{}, err
 	}
@@ -221,21 +221,21 @@ func (e *Ensurer) lookupStable(ctx context.Context, spec Spec) (Sandbox, error) 
 		case Running, Stopped, Unknown:
 			return sb, nil
 		case Dead:
-			e.Report("Removing the rest of the sandbox " + sb.Name)
+			e.Report("Removing the rest of sandbox " + sb.Name)
 			if err := e.Driver.Remove(ctx, sb); err != nil {
 				return Sandbox{}, err
 			}
 		case Creating, Restarting, Removing:
 			if time.Now().After(deadline) {
-				return Sandbox{}, hint.Wrap(fmt.Errorf("the sandbox %s is still %s after %s", sb.Name, sb.State, stableTimeout), "see %q", e.Driver.ListCommand())
+				return Sandbox{}, hint.Wrap(fmt.Errorf("sandbox %s is still %s after %s", sb.Name, sb.State, stableTimeout), "see %q", e.Driver.ListCommand())
 			}
 		case Paused:
-			e.Report(fmt.Sprintf("Unpausing the sandbox %s", sb.Name))
+			e.Report(fmt.Sprintf("Unpausing sandbox %s", sb.Name))
 			if err := e.Driver.Start(ctx, sb); err != nil {
 				return Sandbox{}, err
 			}
 		default:
-			return Sandbox{}, fmt.Errorf("unknown state %q of the sandbox %s (driver %s)", sb.State, sb.Name, e.Driver.Name())
+			return Sandbox{}, fmt.Errorf("unknown state %q of sandbox %s (driver %s)", sb.State, sb.Name, e.Driver.Name())
 		}
 		if err := pause(ctx); err != nil {
 			return Sandbox{}, err
@@ -251,7 +251,7 @@ func (e *Ensurer) adjust(ctx context.Context, spec Spec, sb Sandbox) error {
 	}
 	d, ok := e.Driver.(Adjuster)
 	if !ok {
-		e.Report(fmt.Sprintf("Warning: the sandbox %s was not changed (%s): the driver %s cannot do that\nHint: recreate it with --recreate", sb.Name, describe(changes), e.Driver.Name()))
+		e.Report(fmt.Sprintf("Warning: sandbox %s was not changed (%s): driver %s cannot do that\nHint: recreate it with --recreate", sb.Name, describe(changes), e.Driver.Name()))
 		return nil
 	}
 	if sb.State == Running {
@@ -260,14 +260,14 @@ func (e *Ensurer) adjust(ctx context.Context, spec Spec, sb Sandbox) error {
 			return err
 		}
 		if busy {
-			e.Report(fmt.Sprintf("Warning: the sandbox %s was not changed (%s): a command is running in it", sb.Name, describe(changes)))
+			e.Report(fmt.Sprintf("Warning: sandbox %s was not changed (%s): a command is running in it", sb.Name, describe(changes)))
 			return nil
 		}
 	}
 	if err := d.Adjust(ctx, sb, spec); err != nil {
-		return hint.Wrap(fmt.Errorf("changing the sandbox %s (%s): %w", sb.Name, describe(changes), err), "recreate it with --recreate")
+		return hint.Wrap(fmt.Errorf("changing sandbox %s (%s): %w", sb.Name, describe(changes), err), "recreate it with --recreate")
 	}
-	e.Report(fmt.Sprintf("Changed the sandbox %s: %s", sb.Name, describe(changes)))
+	e.Report(fmt.Sprintf("Changed sandbox %s: %s", sb.Name, describe(changes)))
 	return nil
 }
 
@@ -293,7 +293,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 	if e.Why != "" {
 		why = " (" + e.Why + ")"
 	}
-	e.Report(fmt.Sprintf("Creating the sandbox %s with the %s driver%s", spec.Name, e.Driver.Name(), why))
+	e.Report(fmt.Sprintf("Creating sandbox %s with the %s driver%s", spec.Name, e.Driver.Name(), why))
 	deadline := time.Now().Add(stableTimeout)
 	for {
 		sb, err := e.Driver.Create(ctx, spec)
@@ -303,7 +303,7 @@ func (e *Ensurer) create(ctx context.Context, spec Spec) (Sandbox, error) {
 		// Another client is creating it, or had the name until now. A microVM may not be listed yet.
 		sb, err = e.lookupStable(ctx, spec)
 		if err == nil && sb.State == Unknown {
-			err = fmt.Errorf("the sandbox %s exists, but its state is unknown (driver %s): %s", sb.Name, e.Driver.Name(), sb.Why)
+			err = fmt.Errorf("sandbox %s exists, but its state is unknown (driver %s): %s", sb.Name, e.Driver.Name(), sb.Why)
 		}
 		if err != nil || sb.State != NotFound {
 			return sb, err

@@ -161,17 +161,17 @@ func TestEnsure(t *testing.T) {
 		{name: "a moved work tree, yes", driver: memory{sb: found(elsewhere, Stopped), ready: true}, moved: "/elsewhere", confirm: yes, history: "lookup lookup image remove create start prepare"},
 		{name: "changed, in a script", driver: memory{sb: found(changed, Running), ready: true}, history: "lookup lookup busy", err: "no longer matches the configuration (image from image:0 to image:1)"},
 		{name: "changed, yes", driver: memory{sb: found(changed, Running), ready: true}, confirm: yes, history: "lookup lookup busy image remove create start prepare"},
-		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "canceled: the sandbox ralph-a-b-main no longer matches"},
+		{name: "changed, no", driver: memory{sb: found(changed, Running), ready: true}, confirm: no, history: "lookup lookup busy", err: "canceled: sandbox ralph-a-b-main no longer matches"},
 		{name: "changed, left by a creation that failed", driver: memory{sb: unused}, history: "lookup lookup image remove create start prepare"},
-		{name: "made by an earlier version", driver: memory{sb: found(changed, Running), ready: true}, outdated: true, history: "lookup lookup busy image remove create start prepare", says: "Replacing the sandbox ralph-a-b-main, which an earlier version of docker-ralph made"},
+		{name: "made by an earlier version", driver: memory{sb: found(changed, Running), ready: true}, outdated: true, history: "lookup lookup busy image remove create start prepare", says: "Replacing sandbox ralph-a-b-main, which an earlier version of docker-ralph made"},
 		{name: "changed, but in use", driver: memory{sb: found(changed, Running), ready: true, busy: true}, confirm: yes, history: "lookup lookup busy", err: "a command is running in it"},
 		{name: "another agent's, and none is needed", driver: memory{sb: found(otherAgent, Running), ready: true}, anyAgent: true, history: "lookup", found: otherAgent},
 		{name: "one that signs, and no agent is needed", driver: memory{sb: found(signed, Running), ready: true}, anyAgent: true, history: "lookup", found: signed},
 		{name: "other mounts, and no agent is needed", driver: memory{sb: found(otherMounts, Running), ready: true}, anyAgent: true, history: "lookup lookup busy", err: "(mounts from /git to default)"},
-		{name: "limits", driver: memory{sb: found(limited, Running), ready: true}, history: "lookup lookup busy adjust", says: "Changed the sandbox ralph-a-b-main: memory from 1GiB to 2GiB"},
+		{name: "limits", driver: memory{sb: found(limited, Running), ready: true}, history: "lookup lookup busy adjust", says: "Changed sandbox ralph-a-b-main: memory from 1GiB to 2GiB"},
 		{name: "limits of a stopped one", driver: memory{sb: found(limited, Stopped), ready: true}, history: "lookup lookup adjust start"},
 		{name: "limits, but in use", driver: memory{sb: found(limited, Running), ready: true, busy: true}, history: "lookup lookup busy", found: limited, says: "was not changed (memory from 1GiB to 2GiB): a command is running in it"},
-		{name: "limits that the engine refuses", driver: memory{sb: found(limited, Running), ready: true, fail: map[string]error{"adjust": errors.New("device busy")}}, history: "lookup lookup busy adjust", err: "changing the sandbox ralph-a-b-main (memory from 1GiB to 2GiB): device busy"},
+		{name: "limits that the engine refuses", driver: memory{sb: found(limited, Running), ready: true, fail: map[string]error{"adjust": errors.New("device busy")}}, history: "lookup lookup busy adjust", err: "changing sandbox ralph-a-b-main (memory from 1GiB to 2GiB): device busy"},
 		{name: "limits, and no agent is needed", driver: memory{sb: found(limited, Running), ready: true}, anyAgent: true, history: "lookup", found: limited},
 		{name: "recreate", driver: memory{sb: found(spec, Running), ready: true}, recreate: true, history: "lookup busy image remove create start prepare"},
 		{name: "recreate, but there is no image: the old one stays", driver: memory{sb: found(spec, Running), ready: true, fail: map[string]error{"image": errors.New("not approved")}}, recreate: true, history: "lookup busy image", err: "not approved"},
@@ -279,7 +279,7 @@ func TestLimitsThatCannotBeChanged(t *testing.T) {
 	e := &Ensurer{Driver: struct{ Driver }{d}, LockDir: t.TempDir(), Report: func(m string) { said += m }}
 	_, err := e.Ensure(t.Context(), spec, false)
 	assert.NilError(t, err)
-	assert.Equal(t, said, "Warning: the sandbox ralph-a-b-main was not changed (memory from 0B to 1GiB): the driver memory cannot do that\nHint: recreate it with --recreate")
+	assert.Equal(t, said, "Warning: sandbox ralph-a-b-main was not changed (memory from 0B to 1GiB): driver memory cannot do that\nHint: recreate it with --recreate")
 }
 
 func TestDifferencesAreNamed(t *testing.T) {

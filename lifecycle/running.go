@@ -66,7 +66,7 @@ func Signal(ctx context.Context, d Driver, sb Sandbox, sig os.Signal, id string)
 		return ErrNoProcess
 	}
 	if err != nil {
-		return fmt.Errorf("sending a signal to the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("sending a signal to sandbox %s: %w", sb.Name, err)
 	}
 	return nil
 }

@@ -177,7 +177,7 @@ func (e Egress) Rules() string {
 // worktree. Names do not contain the whole scope, so they can collide.
 func (s Spec) Check(sb Sandbox) error {
 	if sb.Scope != s.Scope || sb.Root != s.Root {
-		return fmt.Errorf("the sandbox %s belongs to %s, branch %q, in %s", sb.Name, sb.Scope.Repo, sb.Scope.Branch, sb.Root)
+		return fmt.Errorf("sandbox %s belongs to %s, branch %q, in %s", sb.Name, sb.Scope.Repo, sb.Scope.Branch, sb.Root)
 	}
 	return nil
 }

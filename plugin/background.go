@@ -55,8 +55,10 @@ func (d dispatcher) detach(ctx context.Context, name string) error {
 		}
 		return cli.StatusError{StatusCode: max(state.ExitCode(), 1)} // it has printed its error
 	}
-	_, _ = fmt.Fprintln(d.cli.Out(), strings.TrimSpace(sandbox))
+	sandbox = strings.TrimSpace(sandbox)
+	_, _ = fmt.Fprintln(d.cli.Out(), sandbox)
 	_, _ = fmt.Fprintf(d.cli.Err(), "ralph %s is running in the background\n"+
-		"Hint: follow it with \"docker ralph logs -f\", attach with \"docker ralph attach\", stop it with \"docker ralph stop\"\n", name)
+		"Hint: follow it with %q, attach with %q, stop it with %q\n", name,
+		"docker ralph logs -f "+sandbox, "docker ralph attach "+sandbox, "docker ralph stop "+sandbox)
 	return nil
 }

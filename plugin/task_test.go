@@ -116,7 +116,7 @@ func TestTaskCommandsNeedNoEngine(t *testing.T) {
 		{args: "answer auth 2", stdout: "answered auth: blue\n"},
 		{args: "questions --format json", stdout: "[]\n"},
 		{args: "answer auth red", code: 1, stderr: "has no open question"},
-		{args: "--worktree=side --branch-name=topic task list", stderr: "Created the worktree .worktrees/side"},
+		{args: "--worktree=side --branch-name=topic task list", stderr: "Created worktree .worktrees/side"},
 		{args: "--worktree=side task create b Other", stdout: "b\n"},
 		{args: "task show b", code: 2, stderr: "task 'b' not found"},
 		{args: "__complete answer a", stdout: ":4\n"},

@@ -191,7 +191,7 @@ func TestEngineAgentOfTheBase(t *testing.T) {
 }
 
 // TestEngineAgentFromNpm is about crush, whose package cannot be had without
-// its maker's site: npm itself is played, and what it is asked for counts.
+// its maker's site: npm is a fake that records its arguments.
 func TestEngineAgentFromNpm(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		base := e.derive(t, stubNpm("crush", "lib/node_modules/@charmland/crush/bin/crush"))

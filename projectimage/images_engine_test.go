@@ -100,7 +100,7 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		// A container from the image in which the container driver gave the user a
 		// name keeps that, the layer, and what it is built on. It need not run.
 		made := e.box(t, layer.Ref)
-		commit, err := e.ContainerCommit(t.Context(), made, client.ContainerCommitOptions{Reference: fitted + ":" + shortID(layer.ID) + "-1-1-home"})
+		commit, err := e.ContainerCommit(t.Context(), made, client.ContainerCommitOptions{Reference: userMapped + ":" + shortID(layer.ID) + "-1-1-home"})
 		assert.NilError(t, err)
 		e.removeAfter(t, commit.ID)
 		e.unbox(t.Context(), made)
@@ -117,7 +117,7 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 		three := e.stored(t, b, agent.ID, layer.ID, commit.ID, other.ID)
 		assert.Equal(t, len(three), 3)
 		assert.DeepEqual(t, [][]string{three[0].UsedBy, three[1].UsedBy, three[2].UsedBy}, [][]string{nil, {box}, {box}})
-		assert.Equal(t, three[2].Kind+three[2].Base, kindFitted+layer.Ref)
+		assert.Equal(t, three[2].Kind+three[2].Base, kindUserMapped+layer.Ref)
 		assert.Equal(t, len(Unused(three, nil)), 0)
 		done, err := b.Prune(t.Context(), three[2:]) // as if the container had been made just now
 		assert.NilError(t, err)
@@ -142,19 +142,19 @@ func TestEngineImagesFromBuildToPrune(t *testing.T) {
 }
 
 // A given image in which a user got a name has no label of an agent.
-func TestEngineFittedGivenImageIsListed(t *testing.T) {
+func TestEngineUserMappedGivenImageIsListed(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		base, err := e.ImageInspect(t.Context(), e.base)
 		assert.NilError(t, err)
 		commit, err := e.ContainerCommit(t.Context(), e.box(t, e.base), client.ContainerCommitOptions{
-			Reference: fitted + ":" + shortID(base.ID) + "-77-77-home", Changes: []string{"LABEL " + labelCreatedBy + "=" + createdBy},
+			Reference: userMapped + ":" + shortID(base.ID) + "-77-77-home", Changes: []string{"LABEL " + labelCreatedBy + "=" + createdBy},
 		})
 		assert.NilError(t, err)
 		e.removeAfter(t, commit.ID)
 		b, _ := e.builder(t)
 		found := e.stored(t, b, commit.ID)
 		assert.Equal(t, len(found), 1)
-		assert.Equal(t, found[0].Kind+found[0].Agent, kindFitted)
+		assert.Equal(t, found[0].Kind+found[0].Agent, kindUserMapped)
 		assert.Equal(t, len(Unused(found, nil)), 1)
 	})
 }
@@ -328,7 +328,7 @@ func TestEngineGivenImageThatLacksThings(t *testing.T) {
 	})
 }
 
-// A base that was pulled or made anew is built on when somebody asks for it.
+// --rebuild uses a new base image.
 func TestEngineBaseChanged(t *testing.T) {
 	onEngines(t, func(t *testing.T, e *testEngine) {
 		e.takeOwnBase(t)

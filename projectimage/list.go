@@ -23,7 +23,7 @@ type Stored struct {
 	ID      string
 	Tags    []string // sorted; none if another image has its tag now
 	Foreign []string // tags of others
-	Kind    string   // "agent", "project", or "fitted" for an image with the user added
+	Kind    string   // "agent", "project", or "user-mapped" for an image with the user added
 	Agent   string   // empty if unknown
 	Project string   // as in the tag; empty for an agent image
 	Base    string   // reference of the image below
@@ -58,10 +58,10 @@ const (
 	tagPrefix = "agent-loop-sandbox-"
 	// sbxRepository is the repository of images that are passed to sbx.
 	sbxRepository = "docker-ralph/sandbox"
-	// fitted is the repository of images to which the container driver has added the
+	// userMapped is the repository of images to which the container driver has added the
 	// user, with a name and a home.
-	fitted     = "docker-ralph/fitted"
-	kindFitted = "fitted"
+	userMapped     = "docker-ralph/user-mapped"
+	kindUserMapped = "user-mapped"
 )
 
 // List returns the images of docker ralph on the engine, sorted by name. Images that others
@@ -72,7 +72,7 @@ func (b *Builder) List(ctx context.Context) ([]Stored, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	// Two narrow lists, because some engines compute the size of each image that they list.
 	group.Go(func() (err error) { built, err = b.listed(groupCtx, "label", labelAgent); return err })
-	group.Go(func() (err error) { others, err = b.listed(groupCtx, "reference", fitted); return err })
+	group.Go(func() (err error) { others, err = b.listed(groupCtx, "reference", userMapped); return err })
 	group.Go(func() (err error) { users, err = b.containers(groupCtx); return err })
 	if err := group.Wait(); err != nil {
 		return nil, canceledOr(ctx, err)
@@ -103,7 +103,7 @@ func (b *Builder) listed(ctx context.Context, filter, value string) (client.Imag
 	return result, err
 }
 
-// useOrigins makes the users of a fitted image users of its origin.
+// useOrigins makes the users of a user-mapped image users of its origin.
 func useOrigins(all []Stored) {
 	for c, child := range all {
 		for i, origin := range all {
@@ -164,8 +164,8 @@ func newStored(summary image.Summary) Stored {
 		Size:    summary.Size,
 	}
 	for _, tag := range summary.RepoTags {
-		if origin := fittedOf(tag); origin != "" {
-			stored.Kind, stored.Origin, stored.Base, stored.BaseID = kindFitted, origin, origin, ""
+		if origin := originOf(tag); origin != "" {
+			stored.Kind, stored.Origin, stored.Base, stored.BaseID = kindUserMapped, origin, origin, ""
 		}
 	}
 	for _, tag := range summary.RepoTags {
@@ -190,8 +190,8 @@ func (s Stored) named(tag string) bool {
 	switch {
 	case repository == sbxRepository:
 		return version == shortID(s.ID)
-	case s.Kind == kindFitted:
-		return fittedOf(tag) != ""
+	case s.Kind == kindUserMapped:
+		return originOf(tag) != ""
 	case s.Agent == "":
 		return false
 	}
@@ -202,13 +202,13 @@ func (s Stored) named(tag string) bool {
 	return repository == name && versionTag().MatchString(version)
 }
 
-// fittedTag matches the name of a fitted image.
-var fittedTag = lazyregexp.New(`^` + fitted + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
+// userMappedTag matches the name of a user-mapped image.
+var userMappedTag = lazyregexp.New(`^` + userMapped + `:([0-9a-f]{12})-[0-9]+-[0-9]+-home$`)
 
-// fittedOf returns the short ID of the origin in the name of a fitted image, "" for other
+// originOf returns the short ID of the origin in the name of a user-mapped image, "" for other
 // names.
-func fittedOf(tag string) string {
-	if match := fittedTag().FindStringSubmatch(tag); match != nil {
+func originOf(tag string) string {
+	if match := userMappedTag().FindStringSubmatch(tag); match != nil {
 		return match[1]
 	}
 	return ""

@@ -38,9 +38,9 @@ func TestListTakesOnlyOurOwn(t *testing.T) {
 		summary("9", shell),                                            // built by somebody
 		summary("a", shop, "agent-loop-sandbox-shell-shop:latest"),     // tagged by somebody
 		summary("b", shell, "agent-loop-sandbox-shell-shop:v00000003"), // labels of another image
-		summary("c", shop, "docker-ralph/fitted:333333333333-1000-100-home"),
-		summary("d", nil, "docker-ralph/fitted:dddddddddddd-0-0-home"), // of a given image
-		summary("e", nil, "docker-ralph/guest:0123456789ab"),           // ralph itself
+		summary("c", shop, "docker-ralph/user-mapped:333333333333-1000-100-home"),
+		summary("d", nil, "docker-ralph/user-mapped:dddddddddddd-0-0-home"), // of a given image
+		summary("e", nil, "docker-ralph/guest:0123456789ab"),                // ralph itself
 		summary("f", nil, "agent-loop-sandbox-:v00000000"),
 	}
 	engine.containers = []container.Summary{
@@ -64,8 +64,8 @@ func TestListTakesOnlyOurOwn(t *testing.T) {
 		"3 agent-loop-sandbox-shell-shop:v00000003 project shell shop  x",
 		"1 agent-loop-sandbox-shell:v00000001 agent shell   y,z",
 		"2 agent-loop-sandbox-shell:v00000002 agent shell  mine:1 ",
-		"c docker-ralph/fitted:333333333333-1000-100-home fitted shell shop  x",
-		"d docker-ralph/fitted:dddddddddddd-0-0-home fitted    ",
+		"c docker-ralph/user-mapped:333333333333-1000-100-home user-mapped shell shop  x",
+		"d docker-ralph/user-mapped:dddddddddddd-0-0-home user-mapped    ",
 	})
 	assert.DeepEqual(t, all[0].Tags, []string{handed})
 	assert.Equal(t, all[4].Base+all[4].BaseID, "debian:1sha256:b")

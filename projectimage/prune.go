@@ -89,7 +89,9 @@ func (b *Builder) Prune(ctx context.Context, images []Stored) (Pruned, error) {
 }
 
 // rank orders images before their parents.
-func rank(s Stored) int { return slices.Index([]string{kindFitted, kindProject, kindAgent}, s.Kind) }
+func rank(s Stored) int {
+	return slices.Index([]string{kindUserMapped, kindProject, kindAgent}, s.Kind)
+}
 
 // usageTimeout bounds the disk usage call: old engines include volumes.
 const usageTimeout = 10 * time.Second

@@ -16,7 +16,7 @@ func TestUnused(t *testing.T) {
 	layer := Stored{ID: "2", Kind: "project", Tags: []string{"layer:2", "sandbox:2"}, Base: "agent:1", BaseID: "1"}
 	rebuilt := Stored{ID: "3", Kind: "agent", Tags: []string{"agent:1"}} // in the place of the first one
 	was := Stored{ID: "1", Kind: "agent"}
-	fit := Stored{ID: "4", Kind: "fitted", Tags: []string{"fitted:4"}, Origin: "2"}
+	fit := Stored{ID: "4", Kind: "user-mapped", Tags: []string{"user-mapped:4"}, Origin: "2"}
 	use := func(s Stored) Stored { s.UsedBy = []string{"box"}; return s }
 	name := func(s Stored) Stored { s.Foreign = []string{"mine:1"}; return s }
 	for _, tc := range []struct {
@@ -37,10 +37,10 @@ func TestUnused(t *testing.T) {
 		{"somebody's name on a layer", []Stored{agent, name(layer)}, nil, nil},
 		{"rebuilt agent", []Stored{was, rebuilt, use(layer)}, nil, nil},
 		{"rebuilt agent, unused", []Stored{was, rebuilt, layer}, []string{"agent:1"}, []string{"1", "2"}},
-		{"fitted", []Stored{fit, layer}, nil, []string{"4", "2"}},
-		{"fitted, used", []Stored{use(fit), layer}, nil, []string{"2"}}, // List has the layer used too
-		{"fitted from a needed one", []Stored{fit, layer}, []string{"layer:2"}, nil},
-		{"fitted from one that is not ours", []Stored{fit}, nil, []string{"4"}},
+		{"user-mapped", []Stored{fit, layer}, nil, []string{"4", "2"}},
+		{"user-mapped, used", []Stored{use(fit), layer}, nil, []string{"2"}}, // List has the layer used too
+		{"user-mapped from a needed one", []Stored{fit, layer}, []string{"layer:2"}, nil},
+		{"user-mapped from one that is not ours", []Stored{fit}, nil, []string{"4"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var got []string
@@ -78,7 +78,7 @@ func TestPrune(t *testing.T) {
 	t.Run("first what was made from others", func(t *testing.T) {
 		b, engine, _ := newFake(t, map[string]string{"a": "1", "p": "2", "f": "3"})
 		_, err := b.Prune(t.Context(), []Stored{
-			{ID: "1", Kind: kindAgent, Tags: []string{"a"}}, {ID: "2", Kind: kindProject, Tags: []string{"p"}}, {ID: "3", Kind: kindFitted, Tags: []string{"f"}},
+			{ID: "1", Kind: kindAgent, Tags: []string{"a"}}, {ID: "2", Kind: kindProject, Tags: []string{"p"}}, {ID: "3", Kind: kindUserMapped, Tags: []string{"f"}},
 		})
 		assert.NilError(t, err)
 		assert.DeepEqual(t, engine.calls, []string{"inspect f", "rmi f", "inspect p", "rmi p", "inspect a", "rmi a"})

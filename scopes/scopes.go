@@ -127,7 +127,7 @@ func read(stateDir, name string) (sections map[string]json.RawMessage, err error
 }
 
 func damaged(stateDir, name string, err error) error {
-	return hint.Wrap(fmt.Errorf("reading the record of the sandbox %s: %w", name, err), "repair or remove %s", recordPath(stateDir, name))
+	return hint.Wrap(fmt.Errorf("reading the record of sandbox %s: %w", name, err), "repair or remove %s", recordPath(stateDir, name))
 }
 
 // change changes the sections under the lock of the record. Other processes see all of the change or nothing.

@@ -64,7 +64,7 @@ func TestDamagedRecordIsAnErrorAndStays(t *testing.T) {
 			assert.NilError(t, os.WriteFile(path, []byte(content), 0o600))
 
 			_, found, err := engines.Read(dir, "box")
-			assert.ErrorContains(t, err, "reading the record of the sandbox box")
+			assert.ErrorContains(t, err, "reading the record of sandbox box")
 			assert.Assert(t, !found)
 			all, err := engines.All(dir)
 			assert.NilError(t, err)

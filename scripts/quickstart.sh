@@ -59,32 +59,32 @@ confirm() {
 		return 0
 	fi
 	case $ENGINE_TASK in none | access) [ -n "$MISSING" ] || return 0 ;; esac
-	read -r -p "Go on? [y/N] " answer
-	case $answer in [yY]*) ;; *) die "nothing was changed" ;; esac
+	read -r -p "Continue? [y/N] " answer
+	case $answer in [yY]*) ;; *) die "canceled" ;; esac
 }
 
 what_next() {
-	local options="${BASE_OPTIONS[*]:+ ${BASE_OPTIONS[*]}}" claude=""
-	if [ -n "$options" ]; then
+	local claude=""
+	if [ ${#BASE_OPTIONS[@]} -gt 0 ]; then
 		claude=" --base $CLAUDE_BASE"
 	fi
 	cat >&2 <<-TEXT
 
-		Three tasks, three commits, made by agent "shell" inside a sandbox. Look around:
+		Three tasks, three commits, made by the agent "shell" in a sandbox. Look around:
 
 		  cd $EXAMPLE
-		  docker ralph$options task list
+		  docker ralph task list
 		  docker ralph --help
 
-		With a real agent, in any repository that has an "origin" and a folder specs/:
+		With Claude Code, in a repository with a commit and a remote named "origin":
 
 		  export ANTHROPIC_API_KEY=...
-		  docker ralph --agent claude$claude plan
-		  docker ralph --agent claude$claude build -n 3
+		  docker ralph task create hello "Print a greeting when the program starts"
+		  docker ralph --agent claude$claude build -n 1
 	TEXT
 	if [ -n "$claude" ]; then
 		say ""
-		say "Without a registry, build that base with "scripts/claude-image.sh $CLAUDE_BASE"."
+		say "Without a registry, build that base with \"scripts/claude-image.sh $CLAUDE_BASE\"."
 	fi
 	if [ -n "$SOCKET_GROUP" ]; then
 		say ""

@@ -34,7 +34,7 @@ func StagingAt(dir, driver, sandbox string) (Staging, error) {
 	if s := StagingOf(filepath.Dir(filepath.Dir(scope)), driver, sandbox); filepath.IsAbs(dir) && s.Shown() == dir {
 		return s, nil
 	}
-	return Staging{}, hint.Wrap(fmt.Errorf("unexpected directory of agent settings in the sandbox %s: %q", sandbox, dir), "recreate the sandbox with --recreate")
+	return Staging{}, hint.Wrap(fmt.Errorf("unexpected directory of agent settings in sandbox %s: %q", sandbox, dir), "recreate the sandbox with --recreate")
 }
 
 // Shown is the directory that the sandbox mounts read-only.

@@ -101,7 +101,7 @@ func (b *bench) onEach(all []engines.Engine, measure func(engines.Engine) error)
 			return err
 		}
 		if err := measure(e); err != nil {
-			return fmt.Errorf("on the engine %s: %w", e.Name, err)
+			return fmt.Errorf("on engine %s: %w", e.Name, err)
 		}
 	}
 	return nil

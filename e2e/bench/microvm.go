@@ -41,7 +41,7 @@ func (b *bench) microVMs() error {
 			return fmt.Errorf("setting up the fake for %s: %w", driver, err)
 		}
 		if err := errors.Join(v.measure(), sandboxcli.Purge(b.ctx, v.state())); err != nil {
-			return fmt.Errorf("measuring the driver %s: %w", driver, err)
+			return fmt.Errorf("measuring driver %s: %w", driver, err)
 		}
 	}
 	return nil

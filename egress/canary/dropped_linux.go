@@ -31,9 +31,9 @@ func (u *underWay) ends(err error) {
 // second.
 const oncePerAttempt = 500 * time.Millisecond
 
-// inVain waits until the packets of all pending attempts are dropped, and reports whether
+// allDropped waits until the packets of all pending attempts are dropped, and reports whether
 // they are. before is the number of dropped packets before the first attempt.
-func (u *underWay) inVain(ctx context.Context, before uint64) bool {
+func (u *underWay) allDropped(ctx context.Context, before uint64) bool {
 	ctx, cancel := context.WithTimeout(ctx, oncePerAttempt)
 	defer cancel()
 	for {

@@ -74,7 +74,7 @@ func (q Question) once(ctx context.Context, wait time.Duration, probes []probe) 
 	if q.firewall() {
 		if dropped, err := firewall.Dropped(); err == nil {
 			go func() {
-				if under.inVain(ctx, dropped) {
+				if under.allDropped(ctx, dropped) {
 					cancel()
 				}
 			}()
@@ -180,7 +180,7 @@ func (q Question) askProxy(ctx context.Context, answer *Answer) {
 	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	for _, target := range []string{strings.ToLower(rand.Text()) + ".canary.invalid:443", "169.254.169.254:80"} {
-		status, err := q.connectPatiently(ctx, target)
+		status, err := q.connectWithRetry(ctx, target)
 		switch {
 		case err != nil:
 			answer.Broken = append(answer.Broken, err.Error())
@@ -192,8 +192,8 @@ func (q Question) askProxy(ctx context.Context, answer *Answer) {
 	}
 }
 
-// connectPatiently retries until the proxy, which may be starting, answers or ctx ends.
-func (q Question) connectPatiently(ctx context.Context, target string) (status int, err error) {
+// connectWithRetry retries until the proxy, which may be starting, answers or ctx ends.
+func (q Question) connectWithRetry(ctx context.Context, target string) (status int, err error) {
 	deadline, limited := ctx.Deadline()
 	for {
 		s, tryErr := connectThrough(ctx, netip.AddrPortFrom(q.Proxy, wire.PortProxy), target)

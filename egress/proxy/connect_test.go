@@ -215,7 +215,7 @@ func TestConnectComparesTheServerName(t *testing.T) {
 }
 
 func TestConnectWaitsForTLSButNotForEver(t *testing.T) {
-	l := newLab(t, []string{"allowed.example", "allowed.example:8443"}, impatient)
+	l := newLab(t, []string{"allowed.example", "allowed.example:8443"}, withShortHelloTimeout)
 	server := l.serveTLS(t, "allowed.example", hello("hello"))
 	l.put("allowed.example:8443", server.Listener)
 	for name, tc := range map[string]struct{ target, send string }{

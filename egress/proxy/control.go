@@ -21,7 +21,7 @@ const controlSocket = "@ralph-egress"
 // maxOrder bounds a message on the control socket, in bytes.
 const maxOrder = 1 << 20
 
-// Order is what ctl asks of a running proxy.
+// Order is a request to the control socket of a running proxy.
 type Order struct {
 	// Do is "policy", "stats", "allow", "deny", "routes" or "reset".
 	Do string `json:"do"`
@@ -34,7 +34,7 @@ type Order struct {
 	Routes []egress.Route `json:"routes,omitempty"`
 }
 
-// Answer is what it answers.
+// Answer is the response to an [Order].
 type Answer struct {
 	Error  string         `json:"error,omitempty"`
 	Policy *egress.Policy `json:"policy,omitempty"`

@@ -122,12 +122,12 @@ func TestResetLeavesNothingOpenThatWasClosed(t *testing.T) {
 
 // A connection that was allowed and is just being made when everything is closed
 // would otherwise be the one that stays open.
-func TestResetCutsWhatIsOnItsWay(t *testing.T) {
+func TestResetClosesPendingConnections(t *testing.T) {
 	l := newLab(t, []string{"db.example:5432"})
 	place, ok := l.open.take()
 	assert.Assert(t, ok)
 	defer place.free()
-	v := l.judge("connect", "db.example", 5432)
+	v := l.evaluate("connect", "db.example", 5432)
 	assert.Assert(t, v.Allowed)
 	_, err := l.order(t, Order{Do: "reset"})
 	assert.NilError(t, err)

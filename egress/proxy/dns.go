@@ -116,7 +116,7 @@ func (s *Server) answer(query []byte) []byte {
 	if egress.IsLocal(q.Name.String()) {
 		return pack(reply, &q, localhostRecord(q))
 	}
-	v := s.judge(viaDNS, q.Name.String(), 0)
+	v := s.evaluate(viaDNS, q.Name.String(), 0)
 	if !v.Allowed && worthLogging(q) {
 		s.record(viaDNS, egress.Verdict{Host: v.Host, Why: v.Why, Hint: v.Hint})
 	}

@@ -132,7 +132,7 @@ func TestResolverOverTCP(t *testing.T) {
 	}
 }
 
-func TestResolverAndWhatIsNoQuestion(t *testing.T) {
+func TestResolverRejectsMalformedQueries(t *testing.T) {
 	l := newLab(t, []string{"allowed.example"})
 	assert.Assert(t, l.answer(nil) == nil)
 	assert.Assert(t, l.answer([]byte("short")) == nil)

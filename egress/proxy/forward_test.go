@@ -163,7 +163,7 @@ func rawAnswer(t *testing.T, listener net.Listener, send string) string {
 func TestByHost(t *testing.T) {
 	l := newLab(t, []string{"allowed.example"})
 	l.servePlain(t, "allowed.example:80", show())
-	client := l.steered(t, l.at.HTTP)
+	client := l.transparentClient(t, l.at.HTTP)
 	status, body := get(t, client, "http://allowed.example/x")
 	assert.Equal(t, status, 200)
 	assert.Assert(t, cmp.Contains(body, "GET /x host=allowed.example"))

@@ -81,8 +81,8 @@ func newLab(tb testing.TB, rules []string, prepare ...func(*Config)) *lab {
 	return l
 }
 
-// impatient is for tests in which the ClientHello never comes.
-func impatient(c *Config) { c.HelloTimeout = 50 * time.Millisecond }
+// withShortHelloTimeout is for tests in which the ClientHello never comes.
+func withShortHelloTimeout(c *Config) { c.HelloTimeout = 50 * time.Millisecond }
 
 func listenLoopback(tb testing.TB) *Listeners {
 	tb.Helper()

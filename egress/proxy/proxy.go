@@ -119,7 +119,7 @@ func New(config Config) (*Server, error) {
 }
 
 // Serve answers on the listeners until the context ends or one of them fails,
-// then closes everything: half a wall is none.
+// and then closes all listeners.
 func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -157,13 +157,13 @@ func (s *Server) Serve(ctx context.Context, l *Listeners) error {
 
 // decide asks the policy, and tells the log and the counters.
 func (s *Server) decide(via, host string, port uint16) egress.Verdict {
-	v := s.judge(via, host, port)
+	v := s.evaluate(via, host, port)
 	s.record(via, v)
 	return v
 }
 
-// judge only asks.
-func (s *Server) judge(via, host string, port uint16) egress.Verdict {
+// evaluate evaluates the policy without logging.
+func (s *Server) evaluate(via, host string, port uint16) egress.Verdict {
 	if via == viaDNS {
 		return s.policy.Load().Named(host)
 	}
@@ -182,8 +182,8 @@ func (s *Server) record(via string, v egress.Verdict) {
 	}
 }
 
-// refuse turns a verdict round after it was given, for what came to light on
-// the way to the host.
+// refuse revokes an allowed verdict, for example because the resolved address is
+// blocked.
 func (s *Server) refuse(via string, v egress.Verdict, why, hint string) egress.Verdict {
 	v.Allowed, v.Why, v.Hint = false, why, hint
 	s.stats.decision(v)

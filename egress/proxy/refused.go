@@ -63,8 +63,8 @@ func (l *refusedLog) add(via string, v egress.Verdict, late bool) {
 	l.runs = append(l.runs, run)
 }
 
-// since returns what came after a mark, and counts as more what is not there any
-// longer. Without a mark nothing did; after one of another proxy everything.
+// since returns the denials after a mark. more counts the evicted ones. Without a mark, there are none; an
+// unknown mark returns all.
 func (l *refusedLog) since(mark string) (runs []refusedRun, now string, more uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Server) refusedSince(mark string) denylog.Answer {
 		}
 		refusal := denylog.Refusal{Host: run.host, Port: run.port, Times: times}
 		switch {
-		case !run.late && s.judge(run.via, run.host, run.port).Allowed:
+		case !run.late && s.evaluate(run.via, run.host, run.port).Allowed:
 		case !refusal.Valid() || len(answer.Refused) == denylog.MaxTargets:
 			answer.More += times
 		default:

@@ -16,8 +16,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/wire/denylog"
 )
 
-// asked is what the sandbox is told for a mark.
-func (l *lab) asked(t *testing.T, mark string) denylog.Answer {
+// queryDenyLog returns the deny log since a mark.
+func (l *lab) queryDenyLog(t *testing.T, mark string) denylog.Answer {
 	t.Helper()
 	status, body := get(t, http.DefaultClient, l.routeURL(denylog.Path+"?"+denylog.Since+"="+mark))
 	assert.Equal(t, status, http.StatusOK, body)
@@ -36,7 +36,7 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 		}
 	}
 	try("https://early.example/")
-	begin := l.asked(t, "")
+	begin := l.queryDenyLog(t, "")
 	assert.DeepEqual(t, begin, denylog.Answer{Mark: begin.Mark})
 
 	try("https://blocked.example/")
@@ -49,7 +49,7 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 	query := dnsmessage.Question{Name: dnsmessage.MustNewName("named.example."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}
 	l.answer(pack(dnsmessage.Header{ID: 1}, &query, nil))
 	exchange(t, l.at.Proxy, "CONNECT \x1b]0;title\x07.example:443 HTTP/1.1\r\n\r\n")
-	first := l.asked(t, begin.Mark)
+	first := l.queryDenyLog(t, begin.Mark)
 	assert.DeepEqual(t, first.Refused, []denylog.Refusal{
 		{Host: "blocked.example", Port: 443, Times: 3},
 		{Host: "other.example", Port: 8000, Times: 1},
@@ -57,23 +57,23 @@ func TestASandboxAsksWhatWasRefused(t *testing.T) {
 		{Host: "inside.example", Port: 443, Times: 1},
 		{Host: "named.example", Times: 1},
 	})
-	assert.DeepEqual(t, l.asked(t, begin.Mark), first) // asking changes nothing
+	assert.DeepEqual(t, l.queryDenyLog(t, begin.Mark), first) // asking changes nothing
 
 	// Only what came since, and nothing that was allowed meanwhile.
 	try("https://blocked.example/")
 	try("https://other.example/")
 	l.handle(Order{Do: "allow", Rules: []string{"other.example"}})
-	second := l.asked(t, first.Mark)
+	second := l.queryDenyLog(t, first.Mark)
 	assert.DeepEqual(t, second.Refused, []denylog.Refusal{{Host: "blocked.example", Port: 443, Times: 1}})
 	l.handle(Order{Do: "allow", Rules: []string{"blocked.example", "inside.example"}})
-	assert.DeepEqual(t, l.asked(t, begin.Mark).Refused, []denylog.Refusal{
+	assert.DeepEqual(t, l.queryDenyLog(t, begin.Mark).Refused, []denylog.Refusal{
 		{Host: "other.example", Port: 8000, Times: 1},
 		{Host: "1.2.3.4", Port: 443, Times: 1},
 		{Host: "inside.example", Port: 443, Times: 1}, // its address is what is refused
 		{Host: "named.example", Times: 1},
 	})
-	assert.Equal(t, len(l.asked(t, second.Mark).Refused), 0)
-	assert.Equal(t, len(l.asked(t, "anotherone.7").Refused), 5, "after a restart everything is new")
+	assert.Equal(t, len(l.queryDenyLog(t, second.Mark).Refused), 0)
+	assert.Equal(t, len(l.queryDenyLog(t, "anotherone.7").Refused), 5, "after a restart everything is new")
 }
 
 func TestAskingChangesNothing(t *testing.T) {
@@ -124,7 +124,7 @@ func TestWhatIsRememberedOfRefusalsIsBounded(t *testing.T) {
 }
 
 // The sandbox reads names by rules of its own, and they must be the same.
-func TestBothSidesAgreeOnWhatANameIs(t *testing.T) {
+func TestProxyAndSandboxValidateNamesAlike(t *testing.T) {
 	for _, host := range []string{
 		"a", "a.example", "_srv.a-b.example", "xn--bcher-kva.example", "0x7f.example", "4.example", "a.4x", strings.Repeat("a", 63) + ".b",
 		"1.2.3.4", "::1", "2001:db8::1", "", ".", "a.", ".a", "a..b", "-a", "a-.b", "A.example", "a b", "a\n", "ä", "0x7f.1", "127.1", "a.0x1f", "0x",

@@ -39,9 +39,9 @@ func (r *registry) take() (slot, bool) {
 	return slot{r, r.next}, true
 }
 
-// is tells what the place is used for, and how to end that. It returns false if
-// everything was closed since the place was taken.
-func (s slot) is(host string, port uint16, end func()) bool {
+// assign sets the slot's target and the function that closes its connection. It returns false if
+// everything was closed since the slot was taken.
+func (s slot) assign(host string, port uint16, end func()) bool {
 	s.r.mu.Lock()
 	defer s.r.mu.Unlock()
 	if s.r.items[s.id].cut {

@@ -14,8 +14,8 @@ import (
 	"github.com/docker-ralph/docker-ralph/egress"
 )
 
-// steered is a client that knows of no proxy: the resolver led it here.
-func (l *lab) steered(tb testing.TB, to net.Listener) *http.Client {
+// transparentClient has no proxy settings: DNS directs it to the proxy.
+func (l *lab) transparentClient(tb testing.TB, to net.Listener) *http.Client {
 	tb.Helper()
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -35,7 +35,7 @@ func TestServerName(t *testing.T) {
 	l.point("inside.example", "192.168.1.1")
 
 	t.Run("an allowed host, over HTTP/2", func(t *testing.T) {
-		status, body := get(t, l.steered(t, l.at.TLS), "https://allowed.example/")
+		status, body := get(t, l.transparentClient(t, l.at.TLS), "https://allowed.example/")
 		assert.Equal(t, status, 200)
 		assert.Equal(t, body, "hello HTTP/2.0 allowed.example")
 		d := l.lastDecision(t)
@@ -67,11 +67,11 @@ func TestServerName(t *testing.T) {
 		assert.Equal(t, l.lastDecision(t).Why, "not TLS")
 	})
 	t.Run("silence", func(t *testing.T) {
-		assert.Equal(t, exchange(t, newLab(t, nil, impatient).at.TLS, ""), accessDenied)
+		assert.Equal(t, exchange(t, newLab(t, nil, withShortHelloTimeout).at.TLS, ""), accessDenied)
 	})
 }
 
-func TestAnOddServerNameIsNoName(t *testing.T) {
+func TestInvalidServerNamesAreRejected(t *testing.T) {
 	for _, name := range []string{"evil\x00.allowed.example", "allowed.example/x", "0xcb00710a"} {
 		l := newLab(t, []string{"allowed.example", "*.allowed.example"})
 		conn := dial(t, l.at.TLS)

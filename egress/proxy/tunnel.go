@@ -19,7 +19,7 @@ func (s *Server) hold(place slot, v egress.Verdict, end func()) bool {
 	if v.Own {
 		return true
 	}
-	if !place.is(v.Host, v.Port, end) {
+	if !place.assign(v.Host, v.Port, end) {
 		return false
 	}
 	return s.policy.Load().Decide(v.Host, v.Port).Allowed

@@ -89,7 +89,7 @@ func TestUpstream(t *testing.T) {
 			status, body := get(t, l.client(t), "https://allowed.example/")
 			assert.Equal(t, status, 200)
 			assert.Equal(t, body, "hello HTTP/2.0 allowed.example")
-			status, body = get(t, l.steered(t, l.at.TLS), "https://allowed.example/")
+			status, body = get(t, l.transparentClient(t, l.at.TLS), "https://allowed.example/")
 			assert.Equal(t, status, 200, body)
 			_, body = get(t, l.client(t), "http://allowed.example/x")
 			assert.Equal(t, body, "company http://allowed.example/x")

@@ -21,7 +21,7 @@ func (r *Repository) Path(name string) (string, error) {
 		return "", err
 	}
 	if r.main == "" {
-		return "", hint.Wrap(fmt.Errorf("the repository %s has no main worktree for %s", r.common, Folder), "run %q, and use docker ralph there", "git worktree add")
+		return "", hint.Wrap(fmt.Errorf("repository %s has no main worktree for %s", r.common, Folder), "run %q, and use docker ralph there", "git worktree add")
 	}
 	return filepath.Join(r.main, Folder, name), nil
 }
@@ -51,11 +51,11 @@ func (r *Repository) Add(ctx context.Context, name, branch string) (t Tree, crea
 		err = r.checkOut(ctx, path)
 	}
 	if err != nil {
-		return Tree{}, false, withAdvice(fmt.Errorf("creating the worktree %q on branch %q: %w", name, branch, err))
+		return Tree{}, false, withAdvice(fmt.Errorf("creating worktree %q on branch %q: %w", name, branch, err))
 	}
 	t, found, err := r.Find(ctx, name)
 	if err == nil && !found {
-		err = hint.Wrap(fmt.Errorf("git has not created the worktree %q at %s", name, path), "run %q", "git worktree list")
+		err = hint.Wrap(fmt.Errorf("git has not created worktree %q at %s", name, path), "run %q", "git worktree list")
 	}
 	return t, created, err
 }
@@ -78,7 +78,7 @@ func (r *Repository) checkOut(ctx context.Context, path string) error {
 func (r *Repository) checkBranch(ctx context.Context, branch string) error {
 	out, err := r.git.Run(ctx, "check-ref-format", "--branch", branch)
 	if err == nil && strings.TrimSuffix(out, "\n") != branch {
-		err = fmt.Errorf("%q is short for the branch %q", branch, strings.TrimSpace(out))
+		err = fmt.Errorf("%q is short for branch %q", branch, strings.TrimSpace(out))
 	}
 	if err != nil {
 		return hint.Wrap(err, "choose another branch with --branch-name")

@@ -44,7 +44,7 @@ func TestNoProgramOfAWorktreeIsRun(t *testing.T) {
 	assert.NilError(t, err)
 	_, _, err = r.Unmerged(t.Context(), at, 5)
 	assert.NilError(t, err)
-	_, err = r.Stray(t.Context(), "refs/ralph/y")
+	_, err = r.Stray(t.Context(), "refs/ralph/y", nil)
 	assert.NilError(t, err)
 	_ = add(t, r, "y", "x2")
 	assert.NilError(t, r.Remove(t.Context(), at))

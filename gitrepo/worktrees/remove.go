@@ -15,7 +15,7 @@ func (r *Repository) Remove(ctx context.Context, t Tree) error {
 		return err
 	}
 	if _, err := r.git.Run(ctx, "worktree", "remove", "--force", "--", t.Path); err != nil {
-		return fmt.Errorf("removing the worktree %s: %w", t.Path, err)
+		return fmt.Errorf("removing worktree %s: %w", t.Path, err)
 	}
 	return nil
 }
@@ -29,13 +29,13 @@ func (t Tree) CheckLock() error {
 	if t.Why != "" {
 		why = fmt.Sprintf(" (%q)", t.Why)
 	}
-	return hint.Wrap(fmt.Errorf("the worktree %s is locked%s", t.Path, why), "unlock it with %q", "git worktree unlock "+t.Path)
+	return hint.Wrap(fmt.Errorf("worktree %s is locked%s", t.Path, why), "unlock it with %q", "git worktree unlock "+t.Path)
 }
 
 // DeleteBranch deletes a branch, merged or not, unless it is checked out.
 func (r *Repository) DeleteBranch(ctx context.Context, branch string) error {
 	if _, err := r.git.Run(ctx, "branch", "--quiet", "-D", "--", branch); err != nil {
-		return fmt.Errorf("deleting the branch %s: %w", branch, err)
+		return fmt.Errorf("deleting branch %s: %w", branch, err)
 	}
 	return nil
 }

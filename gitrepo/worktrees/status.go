@@ -130,11 +130,15 @@ func (r *Repository) Unmerged(ctx context.Context, t Tree, limit int) (newest []
 }
 
 // Stray returns the refs below a prefix, except for some, whose commits are in no branch and
-// no tag.
-func (r *Repository) Stray(ctx context.Context, prefix string, except ...string) ([]string, error) {
+// no tag, and in no other ref that has one of the prefixes kept.
+func (r *Repository) Stray(ctx context.Context, prefix string, kept []string, except ...string) ([]string, error) {
 	out, err := r.git.Run(ctx, "for-each-ref", "--format=%(refname)", prefix+"/")
 	if err != nil {
 		return nil, fmt.Errorf("listing %s: %w", prefix, err)
+	}
+	without := []string{"--branches", "--remotes", "--tags"}
+	for _, p := range kept {
+		without = append(without, "--glob="+p)
 	}
 	var stray []string
 next:
@@ -144,7 +148,7 @@ next:
 				continue next
 			}
 		}
-		_, n, err := r.only(ctx, []string{ref}, []string{"--branches", "--remotes", "--tags"}, 0)
+		_, n, err := r.only(ctx, []string{ref}, without, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -120,7 +120,7 @@ func (r *Repository) Worktree(ctx context.Context, t Tree) (gitrepo.Worktree, er
 		err = fmt.Errorf("it leads to %s", wt.GitDir)
 	}
 	if err != nil {
-		return gitrepo.Worktree{}, hint.Wrap(fmt.Errorf("checking the .git file of the worktree %s: %w", t.Path, err),
+		return gitrepo.Worktree{}, hint.Wrap(fmt.Errorf("checking the .git file of worktree %s: %w", t.Path, err),
 			"an agent may have changed it: inspect it, then run %q", "git worktree repair "+t.Path)
 	}
 	wt.Scope = gitrepo.Scope{}

@@ -245,7 +245,7 @@ func TestWorktreeOfThisRepository(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, os.WriteFile(filepath.Join(x.Path, ".git"), other, 0o644))
 	_, err = r.Worktree(t.Context(), x)
-	assert.ErrorContains(t, err, "checking the .git file of the worktree "+x.Path+": "+filepath.Join(x.Path, ".git")+" leads to "+filepath.Join(root, ".git", "worktrees", "y")+", which")
+	assert.ErrorContains(t, err, "checking the .git file of worktree "+x.Path+": "+filepath.Join(x.Path, ".git")+" leads to "+filepath.Join(root, ".git", "worktrees", "y")+", which")
 	assert.NilError(t, os.Remove(filepath.Join(x.Path, ".git")))
 	gitIn(t, x.Path, "init", "-q")
 	_, err = r.Worktree(t.Context(), x)

@@ -22,12 +22,12 @@ var (
 
 // Names that no branch has.
 const (
-	Head    = "@head"    // commits on no branch
-	Stash   = "@stash"   // the latest stash
-	Merged  = "@merged"  // a merge of both sides
-	unusual = "@odd-"    // branches with an unusual name
-	Kept    = "@kept-"   // commits whose names others have
-	Undone  = "@undone/" // the commits of a loop that were taken back; its ID follows
+	Head    = "@head"     // commits on no branch
+	Stash   = "@stash"    // the latest stash
+	Merged  = "@merged"   // a merge of both sides
+	unusual = "@renamed-" // branches with an unusual name
+	Kept    = "@kept-"    // commits whose names others have
+	Undone  = "@undone/"  // the commits of a loop that were taken back; its ID follows
 	// Submodule is above commits that add a submodule and must not get on a branch
 	// of the user. A name that was in a hint never leads to one.
 	Submodule = "@submodule/"

@@ -53,9 +53,9 @@ func nestedApproval(ctx context.Context, wt gitrepo.Worktree) (approval, error) 
 	root := cmp.Or(wt.MainRoot, wt.Root)
 	return approval{
 		root: root, digest: digestOf("nested", outer, origin),
-		subject: "the repository " + root, change: "it is inside the repository " + outer + ", which does not track it",
+		subject: "repository " + root, change: "it is inside repository " + outer + ", which does not track it",
 		details: []string{
-			"It is inside the repository " + outer + ",",
+			"It is inside repository " + outer + ",",
 			"but is neither a submodule nor a worktree of it. An agent there could have created it.",
 			claim,
 		},

@@ -30,7 +30,7 @@ func TestCheckNested(t *testing.T) {
 
 	assert.NilError(t, CheckNested(t.Context(), h), "a directory of the repository")
 	git(filepath.Dir(inner), "init", "-q")
-	assert.ErrorContains(t, CheckNested(t.Context(), h), "is not approved (it is inside the repository "+root)
+	assert.ErrorContains(t, CheckNested(t.Context(), h), "is not approved (it is inside repository "+root)
 
 	answer := false
 	h.Confirm = func(context.Context, string) (bool, error) { asked++; return answer, nil }

@@ -23,7 +23,7 @@ func FetchEdits(ctx context.Context, h host.Host, l host.Located) (*gitsync.Repo
 	case madeBySbx(l.Backend.Driver, sb):
 		return nil, nil, errMadeBySbx(sb)
 	case !sb.Clone:
-		return nil, nil, hint.Wrap(fmt.Errorf("the sandbox %s works on your files in %s", sb.Name, sb.Root), "its changes are there: see them with \"git diff\"")
+		return nil, nil, hint.Wrap(fmt.Errorf("sandbox %s works on your files in %s", sb.Name, sb.Root), "its changes are there: see them with \"git diff\"")
 	}
 	if sb.State != lifecycle.Running {
 		if err := l.Backend.Driver.Start(ctx, sb); err != nil {
@@ -86,7 +86,7 @@ func ReportOnlyInside(ctx context.Context, h host.Host, l host.Located) {
 		h.Warn(err)
 	}
 	if len(paths) > 0 {
-		h.Report(fmt.Sprintf("Note: only the sandbox %s has %s, which git ignores, or which are repositories of their own", l.Sandbox.Name, host.Some(paths)))
+		h.Report(fmt.Sprintf("Note: only sandbox %s has %s, which git ignores, or which are repositories of their own", l.Sandbox.Name, host.Some(paths)))
 	}
 }
 

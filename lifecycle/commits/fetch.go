@@ -28,13 +28,13 @@ func FetchFrom(ctx context.Context, h host.Host, l host.Located) error {
 	}
 	wt, err := worktreeOf(ctx, h, l.Sandbox)
 	if err != nil {
-		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, err)
+		return fmt.Errorf("the commits of sandbox %s cannot be fetched: %w", l.Sandbox.Name, err)
 	}
 	if err := Save(h, l.Backend, scanOf(h, l, wt), wt)(ctx, l.Sandbox); err != nil {
 		return err
 	}
 	if !gitsync.Saved(h.StateDir, l.Sandbox.Name) {
-		return fmt.Errorf("the commits of the sandbox %s cannot be fetched: %w", l.Sandbox.Name, errUnprepared)
+		return fmt.Errorf("the commits of sandbox %s cannot be fetched: %w", l.Sandbox.Name, errUnprepared)
 	}
 	return nil
 }

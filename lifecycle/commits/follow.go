@@ -91,7 +91,7 @@ func (g *Git) Fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 	if unlock != nil {
 		defer unlock()
 	}
-	done := g.Host.ReportSlow("Fetching commits from the sandbox " + sb.Name)
+	done := g.Host.ReportSlow("Fetching commits from sandbox " + sb.Name)
 	idle := err == nil && unlock != nil && Idle(ctx, g.Driver, sb)
 	res, err := g.fetchOrRepair(ctx, sb, idle)
 	if err == nil && g.loop && !idle && !g.besideLoop(ctx, sb) {
@@ -104,7 +104,7 @@ func (g *Git) Fetch(ctx context.Context, sb lifecycle.Sandbox) error {
 		return heldHint(sb, err)
 	}
 	if err != nil {
-		return fmt.Errorf("commits stay in the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("commits stay in sandbox %s: %w", sb.Name, err)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func TestCommitsAreReportedOnce(t *testing.T) {
 	assert.NilError(t, err)
 	g := &Git{Host: h, Driver: answering{answer: "cut"}, Repo: repo}
 	g.add(gitsync.Result{Branch: "main", Commits: 2})
-	assert.ErrorContains(t, g.Fetch(t.Context(), sb), "commits stay in the sandbox ralph-test: ")
+	assert.ErrorContains(t, g.Fetch(t.Context(), sb), "commits stay in sandbox ralph-test: ")
 	g.Driver = answering{answer: id + " refs/heads/main\n- HEAD refs/heads/main\n\n"}
 	assert.NilError(t, g.Fetch(t.Context(), sb))
 	assert.Equal(t, strings.Count(said.String(), "2 commits of the sandbox are on your branch main\n"), 1, said.String())

@@ -31,7 +31,7 @@ func FetchLeft(ctx context.Context, h host.Host, l host.Located) error {
 	if g == nil || err != nil {
 		return err
 	}
-	done := h.ReportSlow("Fetching commits from the sandbox " + l.Sandbox.Name)
+	done := h.ReportSlow("Fetching commits from sandbox " + l.Sandbox.Name)
 	res, err := g.tryLeft(ctx, l.Sandbox)
 	done()
 	g.report(res)
@@ -42,7 +42,7 @@ func FetchLeft(ctx context.Context, h host.Host, l host.Located) error {
 		return heldHint(l.Sandbox, err)
 	}
 	if err != nil {
-		return fmt.Errorf("commits stay in the sandbox %s: %w", l.Sandbox.Name, err)
+		return fmt.Errorf("commits stay in sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func openRunning(ctx context.Context, h host.Host, l host.Located) (*Git, error)
 	}
 	wt, err := worktreeOf(ctx, h, sb)
 	if err != nil {
-		return nil, fmt.Errorf("fetching commits from the sandbox %s: %w", sb.Name, err)
+		return nil, fmt.Errorf("fetching commits from sandbox %s: %w", sb.Name, err)
 	}
 	repo, err := gitsync.Open(wt, sb.Name, h.StateDir)
 	if err != nil {

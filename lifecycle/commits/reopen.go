@@ -21,12 +21,12 @@ func ReopenUnmerged(ctx context.Context, h host.Host, sb lifecycle.Sandbox) {
 	if u == nil {
 		return
 	}
-	where := "lost with the sandbox " + sb.Name
+	where := "lost with sandbox " + sb.Name
 	if u.Ref != "" {
 		where = "at " + u.Ref
 		h.Report(fmt.Sprintf("Commits that are not on your branch %s stay at %s", u.Branch, u.Ref))
 	}
-	reopened, err := reopen(ctx, h, sb, *u, fmt.Sprintf("its commits are not on the branch %s, but %s", u.Branch, where))
+	reopened, err := reopen(ctx, h, sb, *u, fmt.Sprintf("its commits are not on branch %s, but %s", u.Branch, where))
 	if len(reopened) > 0 {
 		h.Report(fmt.Sprintf("Reopened %s, whose commits are not on your branch %s: %s", host.Count(len(reopened), "task"), u.Branch, strings.Join(reopened, ", ")))
 	}

@@ -36,7 +36,7 @@ func stillBusy(sb lifecycle.Sandbox, broken error) error {
 
 // AwaitIdle waits until no other command runs in the sandbox.
 func (g *Git) AwaitIdle(ctx context.Context, sb lifecycle.Sandbox) error {
-	g.Host.Report(fmt.Sprintf("Waiting for other commands in the sandbox %s before repairing its git directory", sb.Name))
+	g.Host.Report(fmt.Sprintf("Waiting for other commands in sandbox %s before repairing its git directory", sb.Name))
 	for {
 		unlock, err := g.Host.TryLockAgents(sb.Name)
 		if err != nil {

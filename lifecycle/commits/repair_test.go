@@ -90,7 +90,7 @@ func TestGitDirectoryIsRepairedWhenNothingRuns(t *testing.T) {
 	assert.ErrorIs(t, err, b.failed)
 	assert.Assert(t, !IsStillBusy(err))
 	assert.ErrorIs(t, g.AwaitIdle(t.Context(), sb), b.failed)
-	assert.ErrorContains(t, g.Fetch(t.Context(), sb), "commits stay in the sandbox ralph-test: the git directory")
+	assert.ErrorContains(t, g.Fetch(t.Context(), sb), "commits stay in sandbox ralph-test: the git directory")
 	assert.Assert(t, !b.restored)
 
 	leave, err := h.ShareAgents(t.Context(), sb.Name, func(bool) error { return nil })
@@ -112,5 +112,5 @@ func TestGitDirectoryIsRepairedWhenNothingRuns(t *testing.T) {
 	assert.NilError(t, <-waited)
 	assert.NilError(t, push(true))
 	assert.Assert(t, b.restored)
-	assert.Assert(t, is.Contains(said.String(), "Warning: the git directory of the sandbox ralph-test is broken: not a git directory; it was restored from your repository"))
+	assert.Assert(t, is.Contains(said.String(), "Warning: the git directory of sandbox ralph-test is broken: not a git directory; it was restored from your repository"))
 }

@@ -36,7 +36,7 @@ func fetchAll(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Scan
 	if _, broken := errors.AsType[*gitsync.ScriptError](err); err != nil && !broken { // which the fetch reports
 		return nil, err
 	}
-	done := h.ReportSlow("Fetching commits from the sandbox " + sb.Name)
+	done := h.ReportSlow("Fetching commits from sandbox " + sb.Name)
 	res, err := repo.Fetch(ctx, sh, true)
 	done()
 	if IsBroken(err) {
@@ -68,7 +68,7 @@ func madeBySbx(driver lifecycle.Driver, sb lifecycle.Sandbox) bool {
 }
 
 func errMadeBySbx(sb lifecycle.Sandbox) error {
-	return hint.Wrap(fmt.Errorf("sbx made the clone in the sandbox %s, for an earlier version of docker-ralph", sb.Name),
+	return hint.Wrap(fmt.Errorf("sbx made the clone in sandbox %s, for an earlier version of docker-ralph", sb.Name),
 		"fetch its commits with %q, then remove it with %q", fmt.Sprintf("sbx exec %s true && git fetch sandbox-%[1]s", sb.Name), "docker ralph clean --discard-commits "+sb.Name)
 }
 
@@ -158,7 +158,7 @@ func saveClone(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Sca
 	lost, err := fetchAll(ctx, h, driver, i, wt, sb)
 	switch {
 	case errors.Is(err, lifecycle.ErrNotPrepared) && !sb.Clone && !gitsync.AllFetched(h.StateDir, sb.Name):
-		return hint.Wrap(fmt.Errorf("the sandbox %s, which an earlier version of docker-ralph made, has commits that were not fetched", sb.Name),
+		return hint.Wrap(fmt.Errorf("sandbox %s, which an earlier version of docker-ralph made, has commits that were not fetched", sb.Name),
 			"fetch them with that version and %q, or %s", "docker ralph task list", DiscardHint(sb.Name))
 	case errors.Is(err, lifecycle.ErrNotPrepared) && driver.Name() != config.DriverContainer && !gitsync.Saved(h.StateDir, sb.Name):
 		err = errUnprepared // they go with a microVM
@@ -169,7 +169,7 @@ func saveClone(ctx context.Context, h host.Host, driver lifecycle.Driver, i *Sca
 		err = lost // it stays in the volume, which goes
 	}
 	if err != nil {
-		return recreateHint(sb, fmt.Errorf("the sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
+		return recreateHint(sb, fmt.Errorf("sandbox %s cannot be removed without losing commits: %w", sb.Name, err))
 	}
 	ReopenUnmerged(ctx, h, sb)
 	return release(ctx, h, wt, sb)

@@ -62,7 +62,7 @@ func (s *sending) Write(p []byte) (int, error) {
 	s.last = now
 
 	if s.host.Terminal == nil {
-		s.host.Report(fmt.Sprintf("Sending commits to the sandbox %s: %s (%s)", s.name, human(s.sent), s.rate()))
+		s.host.Report(fmt.Sprintf("Sending commits to sandbox %s: %s (%s)", s.name, human(s.sent), s.rate()))
 		return n, err
 	}
 	s.draw(s.total.Load())

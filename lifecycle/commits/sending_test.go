@@ -25,8 +25,8 @@ func TestSendingIsReported(t *testing.T) {
 		want     string
 	}{
 		{name: "fast", took: time.Second, size: 2e6},
-		{name: "slow", took: 8 * time.Second, size: 2e6, want: "Sending commits to the sandbox box: 500kB (250kB/s)\n" +
-			"Sending commits to the sandbox box: 1MB (250kB/s)\nSending commits to the sandbox box: 1.5MB (250kB/s)\nSending commits to the sandbox box: 2MB (250kB/s)\n"},
+		{name: "slow", took: 8 * time.Second, size: 2e6, want: "Sending commits to sandbox box: 500kB (250kB/s)\n" +
+			"Sending commits to sandbox box: 1MB (250kB/s)\nSending commits to sandbox box: 1.5MB (250kB/s)\nSending commits to sandbox box: 2MB (250kB/s)\n"},
 		{name: "fast at a terminal", terminal: terminal{}, took: 500 * time.Millisecond, size: 2e6},
 		{
 			name: "slow at a terminal", terminal: terminal{}, took: 2 * time.Second, size: 3e6,

@@ -21,7 +21,7 @@ func Shell(driver lifecycle.Driver, sb lifecycle.Sandbox) gitsync.Shell {
 		defer cancel(nil)
 		var w watch
 		w.idle = time.AfterFunc(w.timeout(), func() {
-			cancel(fmt.Errorf("git in the sandbox %s hangs: no data for %s", sb.Name, w.timeout().Round(time.Second)))
+			cancel(fmt.Errorf("git in sandbox %s hangs: no data for %s", sb.Name, w.timeout().Round(time.Second)))
 		})
 		defer w.idle.Stop()
 		if stdin != nil {

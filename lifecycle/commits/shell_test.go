@@ -56,7 +56,7 @@ func TestHangingScriptIsAbandoned(t *testing.T) {
 					assert.NilError(t, err)
 					return
 				}
-				assert.Error(t, err, "git in the sandbox ralph-test hangs: no data for 6m4s")
+				assert.Error(t, err, "git in sandbox ralph-test hangs: no data for 6m4s")
 				assert.Equal(t, time.Since(began), 364*time.Second)
 			})
 		})

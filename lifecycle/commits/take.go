@@ -25,7 +25,7 @@ func (g *Git) Take(ctx context.Context, sb lifecycle.Sandbox, commit string) (v 
 		v.Tree, err = g.Repo.Tree(ctx, commit)
 	}
 	if err != nil {
-		return session.Verdict{}, fmt.Errorf("fetching commits from the sandbox %s: %w", sb.Name, err)
+		return session.Verdict{}, fmt.Errorf("fetching commits from sandbox %s: %w", sb.Name, err)
 	}
 	if c := res.Conflict; c != nil && c.Diverged() {
 		v.Finish = c.Error()
@@ -41,7 +41,7 @@ func (g *Git) Begin(ctx context.Context, sb lifecycle.Sandbox, id string) {
 		err = g.pushBeside(ctx, sb, id)
 	}
 	if err != nil {
-		g.Host.Warn(fmt.Errorf("the sandbox %s does not have your latest commits: %w", sb.Name, err))
+		g.Host.Warn(fmt.Errorf("sandbox %s does not have your latest commits: %w", sb.Name, err))
 	}
 }
 

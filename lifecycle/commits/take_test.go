@@ -146,7 +146,7 @@ func TestTake(t *testing.T) {
 		{
 			name:   "no engine",
 			before: func(_ *testing.T, l *looping) { l.driver.lost = errors.New("connection refused") },
-			err:    "fetching commits from the sandbox ralph-test: fetching from the sandbox ralph-test: connection refused",
+			err:    "fetching commits from sandbox ralph-test: fetching from sandbox ralph-test: connection refused",
 		},
 		{
 			name: "no scanner",
@@ -287,7 +287,7 @@ func TestBeginBringsTheUsersCommits(t *testing.T) {
 			t.Helper()
 			l.commit(t, "left.txt")
 		}},
-		{name: "no engine", before: func(_ *testing.T, l *looping) { l.driver.lost = errors.New("connection refused") }, stderr: "Warning: the sandbox ralph-test does not have your latest commits: "},
+		{name: "no engine", before: func(_ *testing.T, l *looping) { l.driver.lost = errors.New("connection refused") }, stderr: "Warning: sandbox ralph-test does not have your latest commits: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLooping(t)

@@ -17,10 +17,10 @@ func (g *Git) reportUnsent(ctx context.Context, sb lifecycle.Sandbox) error {
 	case err != nil:
 		return err
 	case len(changes) > 0:
-		return hint.Wrap(fmt.Errorf("your uncommitted changes in %s cannot be sent to the sandbox %s while another command is running in it", host.Count(len(changes), "file"), sb.Name),
+		return hint.Wrap(fmt.Errorf("your uncommitted changes in %s cannot be sent to sandbox %s while another command is running in it", host.Count(len(changes), "file"), sb.Name),
 			"wait for it, or stop it with %q", "docker ralph stop "+sb.Name)
 	case commits:
-		g.Host.Report(fmt.Sprintf("Warning: the sandbox %s does not have your latest commits, because another command is running in it", sb.Name))
+		g.Host.Report(fmt.Sprintf("Warning: sandbox %s does not have your latest commits, because another command is running in it", sb.Name))
 	}
 	return nil
 }

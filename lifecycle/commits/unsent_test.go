@@ -27,12 +27,12 @@ func TestBusyCloneIsNotPushedTo(t *testing.T) {
 	g.Repo = repo
 	assert.NilError(t, g.Repo.Fill(t.Context(), "1:1", io.Discard))
 	assert.NilError(t, g.push(t.Context(), sb, false))
-	assert.Assert(t, is.Contains(out.String(), "Warning: the sandbox ralph-test does not have your latest commits"))
+	assert.Assert(t, is.Contains(out.String(), "Warning: sandbox ralph-test does not have your latest commits"))
 
 	g.Driver, g.Repo = answering{answer: tip + " refs/heads/main\n- HEAD refs/heads/main\n\n"}, g.Repo.WithChanges()
 	out.Reset()
 	assert.NilError(t, g.push(t.Context(), sb, false))
 	assert.Equal(t, out.String(), "")
 	assert.NilError(t, os.WriteFile(filepath.Join(wt.Root, "a.txt"), nil, 0o644))
-	assert.Error(t, g.push(t.Context(), sb, false), "your uncommitted changes in 1 file cannot be sent to the sandbox ralph-test while another command is running in it")
+	assert.Error(t, g.push(t.Context(), sb, false), "your uncommitted changes in 1 file cannot be sent to sandbox ralph-test while another command is running in it")
 }

@@ -3,15 +3,16 @@ package commits
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
-
-	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 
 	"github.com/docker-ralph/docker-ralph/config"
 	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitrepo/worktrees"
+	"github.com/docker-ralph/docker-ralph/gitsync/refname"
 	"github.com/docker-ralph/docker-ralph/hint"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 )
 
 // WantsClone reports whether a sandbox has a clone of the worktree: unless the user wants it live, or the
@@ -46,19 +47,46 @@ func ForgetRefs(ctx context.Context, h host.Host, sb lifecycle.Sandbox) error {
 	if err != nil {
 		return err
 	}
-	stray, err := StrayRefs(ctx, repo, sb.Name)
+	return Forget(ctx, h, repo, sb.Name)
+}
+
+// Forget is as [ForgetRefs], for a sandbox of a known repository.
+func Forget(ctx context.Context, h host.Host, repo *worktrees.Repository, name string) error {
+	kept, err := UnmergedRefs(ctx, repo, name)
 	if err != nil {
 		return err
 	}
-	for _, ref := range stray {
-		h.Report(fmt.Sprintf("Keeping %s: it has commits of the sandbox that are on no branch\nHint: when you do not need them, delete it with \"git update-ref -d %[1]s\"", ref))
+	for _, ref := range kept {
+		reportKept(h, ref, "git update-ref -d "+ref)
 	}
-	return repo.Forget(ctx, FetchedRef(sb.Name), stray)
+	for _, prefix := range setAside(name) { // a night can leave many
+		refs, err := repo.Stray(ctx, prefix, nil)
+		if err != nil {
+			return err
+		}
+		if len(refs) > 0 {
+			reportKept(h, fmt.Sprintf("%s (%s)", prefix, host.Count(len(refs), "ref")),
+				fmt.Sprintf("git for-each-ref --format='delete %%(refname)' %s | git update-ref --stdin", prefix))
+		}
+		kept = append(kept, refs...)
+	}
+	return repo.Forget(ctx, FetchedRef(name), kept)
 }
 
-// StrayRefs returns the refs of a sandbox whose commits are on no branch.
-func StrayRefs(ctx context.Context, repo *worktrees.Repository, name string) ([]string, error) {
-	return repo.Stray(ctx, FetchedRef(name), "@base", "@merged")
+// reportKept reports refs that stay, and the command that deletes them.
+func reportKept(h host.Host, refs, command string) {
+	h.Report(fmt.Sprintf("Keeping %s: commits of the sandbox that are on no branch\nHint: when you do not need them, run %q", refs, command))
+}
+
+// setAside returns the prefixes of the refs of a sandbox that are meant to stay: failed attempts, and what was undone.
+func setAside(name string) []string {
+	return []string{FetchedRef(name) + "/" + strings.TrimSuffix(refname.Attempts, "/"), FetchedRef(name) + "/" + strings.TrimSuffix(refname.Undone, "/")}
+}
+
+// UnmergedRefs returns the refs of a sandbox with commits that the user may want to merge: they are on no branch, of no failed
+// attempt, and were not undone.
+func UnmergedRefs(ctx context.Context, repo *worktrees.Repository, name string) ([]string, error) {
+	return repo.Stray(ctx, FetchedRef(name), setAside(name), "@base", refname.Merged)
 }
 
 // Save returns a function that fetches the commits of a sandbox before it is removed. It is an

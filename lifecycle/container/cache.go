@@ -80,11 +80,11 @@ func (d *Driver) ensureCache(ctx context.Context, name string, spec lifecycle.Sp
 		engine.LabelClient: l[engine.LabelClient], labelClientName: l[labelClientName],
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("creating the volume %s: %w", name, err)
+		return nil, fmt.Errorf("creating volume %s: %w", name, err)
 	}
 	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("inspecting the volume %s: %w", name, err)
+		return nil, fmt.Errorf("inspecting volume %s: %w", name, err)
 	}
 	return res.Volume.Labels, nil // VolumeCreate does not change an existing volume
 }

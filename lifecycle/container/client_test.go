@@ -84,7 +84,7 @@ func TestSandboxOfAnotherClient(t *testing.T) {
 				assert.Equal(t, sb.Client, tc.labels[engine.LabelClient])
 				return
 			}
-			assert.Error(t, err, "the sandbox sb belongs to another client, "+tc.other)
+			assert.Error(t, err, "sandbox sb belongs to another client, "+tc.other)
 			assert.Check(t, is.Contains(strings.Join(hint.Of(err), "\n"), `"docker ralph clean --discard-commits sb"`))
 			found, is := lifecycle.SandboxOfOtherClient(err)
 			assert.Assert(t, is)
@@ -106,7 +106,7 @@ func TestVolumesOfAnotherClientAreKept(t *testing.T) {
 		labelClient(own, "OURS")
 
 		_, err := d.createGit(t.Context(), spec, own)
-		assert.Error(t, err, "the volume "+name+" belongs to another client, "+theirName)
+		assert.Error(t, err, "volume "+name+" belongs to another client, "+theirName)
 		assert.Check(t, is.Contains(strings.Join(hint.Of(err), "\n"), "if that client is gone, remove it"))
 		if name == gitVolume("sb") {
 			assert.NilError(t, d.removeUnusedGit(t.Context(), spec))
@@ -121,7 +121,7 @@ func TestVolumesOfAnotherClientAreKept(t *testing.T) {
 	sockets := socketsVolume("sb")
 	api := blind{volumes: map[string]volume.Volume{sockets: {Name: sockets, Labels: engine.PartLabels("sb", theirID, roleSockets)}}}
 	err := (&Driver{API: api, StateDir: t.TempDir()}).createSockets(t.Context(), "sb", "OURS")
-	assert.Error(t, err, "the volume "+sockets+" belongs to another client, "+theirID)
+	assert.Error(t, err, "volume "+sockets+" belongs to another client, "+theirID)
 }
 
 // Clients with a repository at the same path do not share its caches.
@@ -161,7 +161,7 @@ func TestOrphansOfAnotherClientAreKept(t *testing.T) {
 	assert.Assert(t, is.Len(containers, 1))
 	proxy := inspected{listed{containers: &containers}, "b.egress", containers[0].Labels}
 	err = (&Driver{API: proxy, StateDir: t.TempDir()}).RemoveProxy(t.Context(), lifecycle.Sandbox{Name: "b"})
-	assert.ErrorContains(t, err, "the container b.egress belongs to another client, "+theirID)
+	assert.ErrorContains(t, err, "container b.egress belongs to another client, "+theirID)
 	assert.NilError(t, d.removeResources(t.Context(), lifecycle.Sandbox{Name: "b", Client: theirID}))
 	assert.Assert(t, is.Len(containers, 0))
 }

@@ -37,7 +37,7 @@ func (d *Driver) CopyConfig(ctx context.Context, sb lifecycle.Sandbox, dir, name
 		err = packErr
 	}
 	if err != nil {
-		return fmt.Errorf("copying %s to the sandbox %s: %w", name, sb.Name, err)
+		return fmt.Errorf("copying %s to sandbox %s: %w", name, sb.Name, err)
 	}
 	return nil
 }

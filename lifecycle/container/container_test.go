@@ -365,7 +365,7 @@ func TestRemoteEngineIsRejected(t *testing.T) {
 		gone.Root = filepath.Join(spec.Root, "not-there")
 		gone.Git = func(context.Context) (*gitsync.Layout, error) { return &gitsync.Layout{Folder: gitsync.Folder}, nil }
 		_, err := s.Driver.Create(t.Context(), gone)
-		assert.ErrorContains(t, err, "mounting the worktree "+gone.Root)
+		assert.ErrorContains(t, err, "mounting worktree "+gone.Root)
 		has, err := s.Driver.(*driver.Driver).HasVolume(t.Context(), driver.GitVolumeOf(gone.Name))
 		assert.NilError(t, err)
 		assert.Assert(t, !has)

@@ -77,7 +77,7 @@ func (d *Driver) Decisions(ctx context.Context, sb lifecycle.Sandbox, since time
 	}
 	res, err := d.API.ContainerLogs(ctx, proxyName(sb.Name), opts)
 	if errdefs.IsNotFound(err) {
-		return hint.Wrap(fmt.Errorf("the sandbox %s has no network log: it has no proxy", sb.Name), "the next command that uses the network starts one")
+		return hint.Wrap(fmt.Errorf("sandbox %s has no network log: it has no proxy", sb.Name), "the next command that uses the network starts one")
 	}
 	if err != nil {
 		return fmt.Errorf("reading the log of the proxy of %s: %w", sb.Name, err)

@@ -184,7 +184,7 @@ func (d *Driver) createContainer(ctx context.Context, g *prerequisites, spec lif
 func (d *Driver) checkCreated(ctx context.Context, sb *lifecycle.Sandbox, mounts []mount.Mount, network string) error {
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if err != nil {
-		return fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("inspecting sandbox %s: %w", sb.Name, err)
 	}
 	if err := compareMounts(res.Container.Mounts, mounts); err != nil {
 		return err
@@ -267,9 +267,9 @@ func explainCreate(spec lifecycle.Spec, err error) error {
 	case strings.Contains(err.Error(), "bind source path does not exist") && spec.Config != "" && strings.Contains(err.Error(), spec.Config):
 		return hint.Wrap(fmt.Errorf("mounting your agent settings from %s: %w", spec.Config, err), "share the directory with the engine's virtual machine, or set DOCKER_CONFIG to a shared one")
 	case strings.Contains(err.Error(), "bind source path does not exist"):
-		return hint.Wrap(fmt.Errorf("mounting the worktree %s: %w", spec.Root, err), "%s", cloneHint)
+		return hint.Wrap(fmt.Errorf("mounting worktree %s: %w", spec.Root, err), "%s", cloneHint)
 	default:
-		return fmt.Errorf("creating the sandbox %s: %w", spec.Name, err)
+		return fmt.Errorf("creating sandbox %s: %w", spec.Name, err)
 	}
 }
 
@@ -296,7 +296,7 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 		err = fmt.Errorf("%w: %w", lifecycle.ErrStuck, err)
 	}
 	if err != nil {
-		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("starting sandbox %s: %w", sb.Name, err)
 	}
 	d.cached.mu.Lock()
 	defer d.cached.mu.Unlock()
@@ -320,7 +320,7 @@ func networkMissing(err error) bool {
 func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	_, err := d.API.ContainerStop(ctx, sb.ID, client.ContainerStopOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("stopping sandbox %s: %w", sb.Name, err)
 	}
 	switch {
 	case sb.Proxy == "":
@@ -334,7 +334,7 @@ func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 // Remove implements [lifecycle.Driver].
 func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := engine.RemoveContainer(ctx, d.API, sb.ID); err != nil {
-		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("removing sandbox %s: %w", sb.Name, err)
 	}
 	if sb.Egress != "" {
 		if err := d.removeResources(ctx, sb); err != nil {

@@ -54,7 +54,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 	}
 	execID, conn, err := d.start(ctx, sb, p.ID, opts)
 	if err != nil {
-		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
+		return 0, fmt.Errorf("running %s in sandbox %s: %w", p.Args[0], sb.Name, err)
 	}
 	defer conn.Close()
 
@@ -68,7 +68,7 @@ func (d *Driver) Exec(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.Pro
 		d.cached.execs.Delete(execKey{sb.ID, p.ID})
 	}
 	if err == nil && code == killed && d.endedByDeadline(ctx, sb) {
-		_, _ = fmt.Fprintf(p.Stderr, "Error: the sandbox %s was stopped: a run exceeded its time limit and could not be killed\n", sb.Name)
+		_, _ = fmt.Fprintf(p.Stderr, "Error: sandbox %s was stopped: a run exceeded its time limit and could not be killed\n", sb.Name)
 		code = exitTimeUp
 	}
 	return code, err

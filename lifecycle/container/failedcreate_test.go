@@ -121,7 +121,7 @@ func TestMissingWorktreeHintsAtAClone(t *testing.T) {
 		"bind source path does not exist: /src/.git/objects",
 	} {
 		err := explainCreate(gitSpec(false), errors.New(said))
-		assert.ErrorContains(t, err, "mounting the worktree /src: ")
+		assert.ErrorContains(t, err, "mounting worktree /src: ")
 		assert.Assert(t, strings.Contains(strings.Join(hint.Of(err), "\n"), "--workspace clone"), err)
 	}
 }

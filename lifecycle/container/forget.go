@@ -14,7 +14,7 @@ import (
 func (d *Driver) Forget(sb lifecycle.Sandbox) error {
 	if staging, err := agentconfig.StagingAt(sb.Config, d.Name(), sb.Name); err == nil {
 		if err := staging.Remove(); err != nil {
-			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+			return fmt.Errorf("removing sandbox %s: %w", sb.Name, err)
 		}
 	}
 	err := markers.Remove(d.StateDir, sb.Name)
@@ -22,7 +22,7 @@ func (d *Driver) Forget(sb lifecycle.Sandbox) error {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
 	if err != nil {
-		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("removing sandbox %s: %w", sb.Name, err)
 	}
 	return nil
 }

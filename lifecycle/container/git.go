@@ -101,7 +101,7 @@ func (d *Driver) createGitVolume(ctx context.Context, name, role string, l map[s
 	of := maps.Clone(l)
 	of[engine.LabelRole] = role
 	if _, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: of}); err != nil {
-		return fmt.Errorf("creating the volume %s: %w", name, err)
+		return fmt.Errorf("creating volume %s: %w", name, err)
 	}
 	return d.checkGitVolume(ctx, name, of)
 }
@@ -110,7 +110,7 @@ func (d *Driver) createGitVolume(ctx context.Context, name, role string, l map[s
 func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[string]string) error {
 	res, err := d.API.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err != nil {
-		return fmt.Errorf("inspecting the volume %s: %w", name, err)
+		return fmt.Errorf("inspecting volume %s: %w", name, err)
 	}
 	for _, label := range []string{engine.LabelCreatedBy, labelRepo, labelBranch, labelWorktree, labelUser, labelWorkspace} {
 		has := res.Volume.Labels[label]
@@ -118,11 +118,11 @@ func (d *Driver) checkGitVolume(ctx context.Context, name string, want map[strin
 			continue // moved: the content does not depend on the path
 		}
 		if has != want[label] {
-			err := fmt.Errorf("the volume %s belongs to another sandbox: %s is %q, not %q", name, label, has, want[label])
+			err := fmt.Errorf("volume %s belongs to another sandbox: %s is %q, not %q", name, label, has, want[label])
 			return hint.Wrap(err, "remove it with %q in %s", "docker ralph clean --all", res.Volume.Labels[labelWorktree])
 		}
 	}
-	return d.checkClient(res.Volume.Labels, "the volume", name)
+	return d.checkClient(res.Volume.Labels, "volume", name)
 }
 
 func isGone(path string) bool {
@@ -161,7 +161,7 @@ func (d *Driver) fillGit(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 		err = fillErr
 	}
 	if err != nil {
-		return fmt.Errorf("filling the volume %s: %w", gitVolume(sb.Name), err)
+		return fmt.Errorf("filling volume %s: %w", gitVolume(sb.Name), err)
 	}
 	return nil
 }

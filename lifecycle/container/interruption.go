@@ -20,7 +20,7 @@ func (d *Driver) Interruption(ctx context.Context, sb lifecycle.Sandbox, since t
 		return lifecycle.Interruption{What: "was removed"}, nil
 	}
 	if err != nil {
-		return lifecycle.Interruption{}, fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+		return lifecycle.Interruption{}, fmt.Errorf("inspecting sandbox %s: %w", sb.Name, err)
 	}
 	return interruption(res.Container.State, since), nil
 }

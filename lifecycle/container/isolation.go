@@ -141,7 +141,7 @@ func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycl
 	group.Go(func() error {
 		res, err := d.API.ContainerInspect(groupCtx, sb.ID, client.ContainerInspectOptions{})
 		if err != nil {
-			return fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+			return fmt.Errorf("inspecting sandbox %s: %w", sb.Name, err)
 		}
 		agent = res.Container
 		return nil
@@ -152,7 +152,7 @@ func (d *Driver) verify(ctx context.Context, sb lifecycle.Sandbox, spec lifecycl
 		return verified{}, err
 	}
 	if other := extraNetwork(agent); other != "" {
-		return verified{}, hint.Wrap(fmt.Errorf("the sandbox %s is connected to the network %s, which bypasses its proxy", sb.Name, other), "run %q", "docker network disconnect "+other+" "+sb.Name)
+		return verified{}, hint.Wrap(fmt.Errorf("sandbox %s is connected to network %s, which bypasses its proxy", sb.Name, other), "run %q", "docker network disconnect "+other+" "+sb.Name)
 	}
 	reused := false
 	group, groupCtx = errgroup.WithContext(ctx)
@@ -265,7 +265,7 @@ func (d *Driver) runCanary(ctx context.Context, sb lifecycle.Sandbox, agent cont
 		err = answer.Err()
 	}
 	if err != nil {
-		return fmt.Errorf("the sandbox %s is not isolated: %w", sb.Name, err)
+		return fmt.Errorf("sandbox %s is not isolated: %w", sb.Name, err)
 	}
 	if sb.Proxy == "" {
 		d.cached.mu.Lock()
@@ -286,7 +286,7 @@ func (d *Driver) ensureFirewall(ctx context.Context, sb lifecycle.Sandbox) error
 	}
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	if err != nil {
-		return fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("inspecting sandbox %s: %w", sb.Name, err)
 	}
 	image, err := d.ensureEgress(ctx)
 	if err != nil {

@@ -33,9 +33,9 @@ func (d *Driver) Parts(ctx context.Context, sb lifecycle.Sandbox) ([]Part, error
 	res, err := d.API.ContainerInspect(ctx, sb.ID, client.ContainerInspectOptions{})
 	gone := errdefs.IsNotFound(err)
 	if err != nil && !gone {
-		return nil, fmt.Errorf("inspecting the sandbox %s: %w", sb.Name, err)
+		return nil, fmt.Errorf("inspecting sandbox %s: %w", sb.Name, err)
 	}
-	parts := []Part{newPart("the sandbox", sb.Name, res.Container, !gone)}
+	parts := []Part{newPart("sandbox", sb.Name, res.Container, !gone)}
 	if gone || sb.Proxy == "" {
 		return parts, nil // the proxy goes with its sandbox
 	}
@@ -44,7 +44,7 @@ func (d *Driver) Parts(ctx context.Context, sb lifecycle.Sandbox) ([]Part, error
 	if err != nil {
 		return nil, fmt.Errorf("inspecting the proxy of %s: %w", sb.Name, err)
 	}
-	return append(parts, newPart("the proxy", name, c, found)), nil
+	return append(parts, newPart("proxy", name, c, found)), nil
 }
 
 func newPart(what, name string, c container.InspectResponse, found bool) Part {

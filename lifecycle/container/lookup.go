@@ -27,7 +27,7 @@ func (d *Driver) Lookup(ctx context.Context, name string) (lifecycle.Sandbox, er
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		if c, found, err = engine.Inspect(groupCtx, d.API, name); err != nil {
-			err = fmt.Errorf("inspecting the sandbox %s: %w", name, err)
+			err = fmt.Errorf("inspecting sandbox %s: %w", name, err)
 		}
 		return err
 	})

@@ -53,7 +53,7 @@ func checkMounts(spec lifecycle.Spec) error {
 	home, _ := os.UserHomeDir()
 	for _, dir := range append([]string{spec.Root}, spec.Mounts...) {
 		if !strings.HasPrefix(dir, "/") {
-			return hint.Wrap(fmt.Errorf("the worktree %s cannot be mounted at the same path in a Linux container", dir), "on Windows, run docker ralph inside WSL")
+			return hint.Wrap(fmt.Errorf("worktree %s cannot be mounted at the same path in a Linux container", dir), "on Windows, run docker ralph inside WSL")
 		}
 		if strings.ContainsFunc(dir, unicode.IsControl) {
 			return hint.Wrap(fmt.Errorf("the path %q contains control characters", dir), "rename the directory")

@@ -80,10 +80,10 @@ func (d *Driver) createNetwork(ctx context.Context, spec lifecycle.Spec, of, nam
 			return n, nil
 		}
 		if !strings.Contains(err.Error(), "overlap") {
-			return sandboxNetwork{}, fmt.Errorf("creating the network of the sandbox %s: %w", spec.Name, err)
+			return sandboxNetwork{}, fmt.Errorf("creating the network of sandbox %s: %w", spec.Name, err)
 		}
 	}
-	return sandboxNetwork{}, hint.Wrap(fmt.Errorf("creating the network of the sandbox %s: no free subnet in %s", spec.Name, addressPool()), "remove sandboxes with %q", "docker ralph clean")
+	return sandboxNetwork{}, hint.Wrap(fmt.Errorf("creating the network of sandbox %s: no free subnet in %s", spec.Name, addressPool()), "remove sandboxes with %q", "docker ralph clean")
 }
 
 func networkOptions(l map[string]string, n sandboxNetwork, subnet netip.Prefix) client.NetworkCreateOptions {
@@ -160,10 +160,10 @@ func (d *Driver) listNetworks(ctx context.Context) (engineNetworks, error) {
 			Labels:     map[string]string{engine.LabelCreatedBy: engine.CreatedBy, engine.LabelRole: roleEgress},
 		})
 		if err != nil && !errdefs.IsConflict(err) {
-			return engineNetworks{}, fmt.Errorf("creating the network %s: %w", egressNetwork, err)
+			return engineNetworks{}, fmt.Errorf("creating network %s: %w", egressNetwork, err)
 		}
 	}
-	return engineNetworks{}, fmt.Errorf("creating the network %s: it keeps disappearing", egressNetwork)
+	return engineNetworks{}, fmt.Errorf("creating network %s: it keeps disappearing", egressNetwork)
 }
 
 // optionMTU is the option of a network for the size of its packets.
@@ -263,7 +263,7 @@ func isInUse(err error) bool {
 func (d *Driver) removeNetwork(ctx context.Context, id string) error {
 	_, err := d.API.NetworkRemove(ctx, id, client.NetworkRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing the network %s: %w", id, err)
+		return fmt.Errorf("removing network %s: %w", id, err)
 	}
 	return nil
 }

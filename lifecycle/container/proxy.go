@@ -49,7 +49,7 @@ var errConcurrent = errors.New("another process is creating it")
 func (d *Driver) startProxy(ctx context.Context, sb lifecycle.Sandbox, agent container.InspectResponse, e lifecycle.Egress, image string, engineNets engineNetworks) (reused bool, err error) {
 	address, err := netip.ParseAddr(sb.Proxy)
 	if err != nil {
-		return false, hint.Wrap(fmt.Errorf("the proxy of the sandbox %s is unknown", sb.Name), "recreate the sandbox with --recreate")
+		return false, hint.Wrap(fmt.Errorf("the proxy of sandbox %s is unknown", sb.Name), "recreate the sandbox with --recreate")
 	}
 	start := proxyStart(e)
 	start.Address, start.Networks, start.Routes = address, engineNets.subnets, e.Routes
@@ -192,7 +192,7 @@ func (d *Driver) checkProxy(c container.InspectResponse, sandbox string) error {
 	if l[engine.LabelCreatedBy] != engine.CreatedBy || l[engine.LabelSandbox] != sandbox {
 		return lifecycle.Foreign(proxyName(sandbox), "a container")
 	}
-	return d.checkClient(l, "the container", proxyName(sandbox))
+	return d.checkClient(l, "container", proxyName(sandbox))
 }
 
 // proxyStart is the configuration of a new proxy, without what is only known then.

@@ -157,7 +157,7 @@ func TestUserMappingOfAnotherImageIsNotUsed(t *testing.T) {
 	engines.Each(t, func(t *testing.T, e engines.Engine) {
 		t.Parallel()
 		api, image, hostile := e.Client(t), newImage(t, e), newImage(t, e)
-		tag := fmt.Sprintf("docker-ralph/fitted:%.12s-4242-4242-home", strings.TrimPrefix(image, "sha256:"))
+		tag := fmt.Sprintf("docker-ralph/user-mapped:%.12s-4242-4242-home", strings.TrimPrefix(image, "sha256:"))
 		_, err := api.ImageTag(t.Context(), client.ImageTagOptions{Source: hostile, Target: tag})
 		assert.NilError(t, err)
 
@@ -189,10 +189,10 @@ func newImage(t *testing.T, e engines.Engine) string {
 		list, err := api.ImageList(ctx, client.ImageListOptions{All: true})
 		assert.Check(t, err)
 		made := slices.DeleteFunc(list.Items, func(i imagetypes.Summary) bool {
-			return i.ParentID != image.ID && !slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.Contains(tag, "fitted:"+image.ID[7:19]) })
+			return i.ParentID != image.ID && !slices.ContainsFunc(i.RepoTags, func(tag string) bool { return strings.Contains(tag, "user-mapped:"+image.ID[7:19]) })
 		})
-		for _, fitted := range append(made, imagetypes.Summary{ID: image.ID}) {
-			_, err := api.ImageRemove(ctx, fitted.ID, client.ImageRemoveOptions{Force: true})
+		for _, mapped := range append(made, imagetypes.Summary{ID: image.ID}) {
+			_, err := api.ImageRemove(ctx, mapped.ID, client.ImageRemoveOptions{Force: true})
 			assert.Check(t, err)
 		}
 	})

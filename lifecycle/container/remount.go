@@ -26,10 +26,10 @@ func (d *Driver) remount(ctx context.Context, sb lifecycle.Sandbox) error {
 		return err
 	}
 	if busy {
-		return hint.Wrap(fmt.Errorf("%s was replaced while a command is running in the sandbox %s", sb.Root, sb.Name), "stop it with %q", "docker ralph stop --now "+sb.Name)
+		return hint.Wrap(fmt.Errorf("%s was replaced while a command is running in sandbox %s", sb.Root, sb.Name), "stop it with %q", "docker ralph stop --now "+sb.Name)
 	}
 	if d.Report != nil {
-		d.Report(fmt.Sprintf("Restarting the sandbox %s: %s was replaced", sb.Name, sb.Root))
+		d.Report(fmt.Sprintf("Restarting sandbox %s: %s was replaced", sb.Name, sb.Root))
 	}
 	if err := d.Stop(ctx, sb); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (d *Driver) resolverMount(sandbox string, proxy netip.Addr) (mount.Mount, e
 		err = atomicwriter.WriteFile(path, []byte("nameserver "+proxy.String()+"\n"), 0o644)
 	}
 	if err != nil {
-		return mount.Mount{}, fmt.Errorf("writing the resolv.conf of the sandbox %s: %w", sandbox, err)
+		return mount.Mount{}, fmt.Errorf("writing the resolv.conf of sandbox %s: %w", sandbox, err)
 	}
 	return mount.Mount{
 		Type: mount.TypeBind, Source: path, Target: resolverFile, ReadOnly: true,

@@ -133,7 +133,7 @@ func (d *Driver) removeResources(ctx context.Context, sb lifecycle.Sandbox) erro
 // RemoveOther removes the sandbox of another client, with unfetched commits.
 func (d *Driver) RemoveOther(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := engine.RemoveContainer(ctx, d.API, sb.ID); err != nil {
-		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("removing sandbox %s: %w", sb.Name, err)
 	}
 	errs := []error{d.removeResources(ctx, sb)}
 	for _, name := range []string{gitVolume(sb.Name), cloneVolume(sb.Name)} {

@@ -22,11 +22,11 @@ func (d *Driver) HasVolume(ctx context.Context, name string) (bool, error) {
 	case errdefs.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("inspecting the volume %s: %w", name, err)
+		return false, fmt.Errorf("inspecting volume %s: %w", name, err)
 	case res.Volume.Labels[engine.LabelCreatedBy] != engine.CreatedBy:
 		return false, lifecycle.Foreign(name, "a volume")
 	}
-	if err := d.checkClient(res.Volume.Labels, "the volume", name); err != nil {
+	if err := d.checkClient(res.Volume.Labels, "volume", name); err != nil {
 		return false, err
 	}
 	return true, nil
@@ -37,7 +37,7 @@ func (d *Driver) HasVolume(ctx context.Context, name string) (bool, error) {
 func (d *Driver) RemoveVolume(ctx context.Context, name string) error {
 	_, err := d.API.VolumeRemove(ctx, name, client.VolumeRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing the volume %s: %w", name, err)
+		return fmt.Errorf("removing volume %s: %w", name, err)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (d *Driver) createSockets(ctx context.Context, sandbox, of string) error {
 	name := socketsVolume(sandbox)
 	made, err := d.API.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: engine.PartLabels(sandbox, of, roleSockets)})
 	if err != nil {
-		return fmt.Errorf("creating the volume %s: %w", name, err)
+		return fmt.Errorf("creating volume %s: %w", name, err)
 	}
 	if l := made.Volume.Labels; l[engine.LabelCreatedBy] == engine.CreatedBy && l[engine.LabelClient] == of {
 		return nil

@@ -56,7 +56,7 @@ func (inv *inventory) resourceItem(r container.Resource) Item {
 	case r.Orphan && r.Kind == container.KindProxy && r.Sandbox == "":
 		item.Reclaimable, item.Reason, item.orphan = true, "left by a command that was killed", true
 	case r.Orphan:
-		item.Reclaimable, item.Reason, item.orphan = true, "the sandbox "+r.Sandbox+" does not exist", true
+		item.Reclaimable, item.Reason, item.orphan = true, "sandbox "+r.Sandbox+" does not exist", true
 	case r.Role == container.RoleCache:
 		if inv.gone(r.Root) {
 			item.Reclaimable, item.Reason = true, doesNotExist(r.Root)

@@ -71,7 +71,7 @@ func (h Host) EngineOf(ctx context.Context, sandbox string, connected func() (AP
 	exists, err := h.has(ctx, api, sandbox)
 	switch {
 	case err != nil:
-		return nil, r.Engine, fmt.Errorf("looking up the sandbox %s on the engine %s: %w", sandbox, r.Engine, err)
+		return nil, r.Engine, fmt.Errorf("looking up sandbox %s on engine %s: %w", sandbox, r.Engine, err)
 	case exists && h.SelectedBy != "":
 		if same, is := h.IsSelected(ctx, sandbox, connected); is {
 			return same, h.Selected, nil
@@ -117,7 +117,7 @@ func (h Host) IsSelected(ctx context.Context, sandbox string, connected func() (
 func (h Host) ConnectRecorded(ctx context.Context, sandbox string, e Engine) (API, error) {
 	api, err := h.connectTo(ctx, e)
 	if err != nil && ctx.Err() == nil {
-		err = hint.Wrap(fmt.Errorf("the sandbox %s is unreachable: %w", sandbox, err),
+		err = hint.Wrap(fmt.Errorf("sandbox %s is unreachable: %w", sandbox, err),
 			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+sandbox)
 	}
 	return api, err
@@ -126,11 +126,11 @@ func (h Host) ConnectRecorded(ctx context.Context, sandbox string, e Engine) (AP
 // connectTo connects to another engine than the selected one.
 func (h Host) connectTo(ctx context.Context, e Engine) (API, error) {
 	if h.ConnectTo == nil {
-		return nil, fmt.Errorf("cannot connect to the engine %s", e)
+		return nil, fmt.Errorf("cannot connect to engine %s", e)
 	}
 	api, err := h.ConnectTo(ctx, e)
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to the engine %s: %w", e, err)
+		return nil, fmt.Errorf("cannot connect to engine %s: %w", e, err)
 	}
 	return api, nil
 }
@@ -158,5 +158,5 @@ func (h Host) elsewhere(sandbox string, e Engine) error {
 	if !strings.HasPrefix(h.SelectedBy, "-") {
 		remedy = "unset " + h.SelectedBy
 	}
-	return hint.Wrap(fmt.Errorf("the sandbox %s is on the engine %s", sandbox, e), "%s, or move it with --move", remedy)
+	return hint.Wrap(fmt.Errorf("sandbox %s is on engine %s", sandbox, e), "%s, or move it with --move", remedy)
 }

@@ -137,7 +137,7 @@ func TestEngineRecordSurvivesRoundTrip(t *testing.T) {
 	all, err = h.EngineRecords()
 	assert.NilError(t, err)
 	assert.DeepEqual(t, all, map[string]EngineRecord{"box": want})
-	assert.ErrorContains(t, h.SaveEngine("box", EngineRecord{Engine: big}), "it was moved to the engine tcp://gpu:2376")
+	assert.ErrorContains(t, h.SaveEngine("box", EngineRecord{Engine: big}), "it was moved to engine tcp://gpu:2376")
 	assert.NilError(t, h.ForgetEngineOn("box", big))
 	_, found := h.EngineRecord("box")
 	assert.Assert(t, found)
@@ -168,27 +168,27 @@ func TestEngineOfFollowsTheRecord(t *testing.T) {
 		{name: "removed by hand before it was prepared", record: &big, other: &fakeEngine{}, want: laptop, forgotten: true},
 		{
 			name: "an option selects another engine", record: &big, known: true, selectedBy: "--context", other: &fakeEngine{container: "box"},
-			err: "the sandbox box is on the engine big", hint: `run "docker --context big ralph ...", or move it with --move`,
+			err: "sandbox box is on engine big", hint: `run "docker --context big ralph ...", or move it with --move`,
 		},
 		{
 			name: "an option selects another engine than an address", record: &gpu, known: true, selectedBy: "--host", other: &fakeEngine{container: "box"},
-			err: "the sandbox box is on the engine tcp://gpu:2376", hint: `run "docker --host tcp://gpu:2376 ralph ...", or move it with --move`,
+			err: "sandbox box is on engine tcp://gpu:2376", hint: `run "docker --host tcp://gpu:2376 ralph ...", or move it with --move`,
 		},
 		{
 			name: "a variable selects another engine", record: &big, known: true, selectedBy: "DOCKER_HOST", other: &fakeEngine{container: "box"},
-			err: "the sandbox box is on the engine big", hint: "unset DOCKER_HOST, or move it with --move",
+			err: "sandbox box is on engine big", hint: "unset DOCKER_HOST, or move it with --move",
 		},
 		{name: "on the selected engine, with another address", record: &big, known: true, selectedBy: "--context", here: "box", other: &fakeEngine{container: "box"}, want: laptop},
 		{name: "an address does not exist any more", record: &big, known: true, here: "box", want: laptop},
 		{name: "removed by hand, and another engine is selected", record: &big, known: true, selectedBy: "--context", other: &fakeEngine{}, want: laptop, forgotten: true},
 		{
 			name: "cannot be reached", record: &big, known: true,
-			err:  "the sandbox box is unreachable: cannot connect to the engine big: no route to host",
+			err:  "sandbox box is unreachable: cannot connect to engine big: no route to host",
 			hint: `if the engine is gone, forget the sandbox with "docker ralph clean --discard-commits box"`,
 		},
 		{
 			name: "does not answer", record: &big, other: &fakeEngine{broken: errors.New("broken pipe")},
-			err: "looking up the sandbox box on the engine big: inspecting ",
+			err: "looking up sandbox box on engine big: inspecting ",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -234,17 +234,17 @@ func TestSandboxesAsksAllRecordedEngines(t *testing.T) {
 		found = append(found, l.Sandbox.Name+" "+string(l.Sandbox.State)+" "+l.Backend.Engine.String())
 	}
 	assert.DeepEqual(t, found, []string{"here running default", "on-big unknown big", "on-gpu running tcp://gpu:2376"})
-	assert.Equal(t, stderr.String(), "Warning: cannot connect to the engine big: no route to host\n")
+	assert.Equal(t, stderr.String(), "Warning: cannot connect to engine big: no route to host\n")
 	assert.Equal(t, all[1].Sandbox.Agent, "claude")
-	assert.Error(t, all[1].Backend.Unusable, "cannot connect to the engine big")
+	assert.Error(t, all[1].Backend.Unusable, "cannot connect to engine big")
 	_, err = all[1].Backend.Driver.Busy(t.Context(), all[1].Sandbox)
-	assert.Error(t, err, "cannot connect to the engine big")
+	assert.Error(t, err, "cannot connect to engine big")
 	assert.Equal(t, all[2].Backend.API.DaemonHost(), gpu.Host)
 }
 
 // The sandbox of another client is listed and found, but cannot be used.
 func TestSandboxesOfAnotherClient(t *testing.T) {
-	const refused = "the sandbox box belongs to another client, THEIRS"
+	const refused = "sandbox box belongs to another client, THEIRS"
 	h, _ := onLaptop(t, &fakeEngine{engine: big, container: "box"})
 	h.Engine = func() (API, error) { return &fakeEngine{engine: laptop, container: "box", client: "THEIRS"}, nil }
 	l, err := h.Locate(t.Context(), "box")
@@ -322,7 +322,7 @@ func TestSandboxesDoesNotWaitForAnEngine(t *testing.T) {
 	all, err := h.Sandboxes(ctx, h.Engine)
 	assert.NilError(t, err)
 	assert.Equal(t, len(all), 1)
-	assert.Assert(t, is.Contains(stderr.String(), "cannot connect to the engine big"))
+	assert.Assert(t, is.Contains(stderr.String(), "cannot connect to engine big"))
 }
 
 func TestSandboxNameIsOfOneWorktreeAndBranch(t *testing.T) {

@@ -63,12 +63,12 @@ func (h Host) SaveEngine(sandbox string, r EngineRecord) error {
 	}
 	err := engineRecords.Update(h.StateDir, sandbox, func(has EngineRecord, found bool) (EngineRecord, error) {
 		if found && !has.Engine.Same(r.Engine) {
-			return has, hint.Wrap(fmt.Errorf("it was moved to the engine %s", has.Engine), "run the command again")
+			return has, hint.Wrap(fmt.Errorf("it was moved to engine %s", has.Engine), "run the command again")
 		}
 		return r, nil
 	})
 	if err != nil {
-		return fmt.Errorf("recording the engine of the sandbox %s: %w", sandbox, err)
+		return fmt.Errorf("recording the engine of sandbox %s: %w", sandbox, err)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (h Host) SaveEngine(sandbox string, r EngineRecord) error {
 // MoveEngine records the engine of a sandbox in place of another one.
 func (h Host) MoveEngine(sandbox string, r EngineRecord) error {
 	if err := engineRecords.Write(h.StateDir, sandbox, r); err != nil {
-		return fmt.Errorf("recording the engine of the sandbox %s: %w", sandbox, err)
+		return fmt.Errorf("recording the engine of sandbox %s: %w", sandbox, err)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (h Host) MoveEngine(sandbox string, r EngineRecord) error {
 // ForgetEngine removes the record of a sandbox that was removed for good.
 func (h Host) ForgetEngine(sandbox string) error {
 	if err := engineRecords.Remove(h.StateDir, sandbox); err != nil {
-		return fmt.Errorf("forgetting the engine of the sandbox %s: %w", sandbox, err)
+		return fmt.Errorf("forgetting the engine of sandbox %s: %w", sandbox, err)
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (u *Use) Exclude() (done func(), err error) {
 		return nil, fmt.Errorf("locking %s: %w", u.lock.Path(), err)
 	}
 	if !free {
-		return nil, hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", u.sandbox), "wait for it, or stop it with %q", "docker ralph stop "+u.sandbox)
+		return nil, hint.Wrap(fmt.Errorf("keeping sandbox %s: another command is using it", u.sandbox), "wait for it, or stop it with %q", "docker ralph stop "+u.sandbox)
 	}
 	return func() {
 		_ = u.lock.Unlock()

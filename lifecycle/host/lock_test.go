@@ -55,7 +55,7 @@ func TestUseExcludesOtherCommands(t *testing.T) {
 	other, err := h.LockShared(t.Context(), "box")
 	assert.NilError(t, err)
 	_, err = one.Exclude()
-	assert.Error(t, err, "keeping the sandbox box: another command is using it")
+	assert.Error(t, err, "keeping sandbox box: another command is using it")
 	other.Leave()
 	done, err := one.Exclude()
 	assert.NilError(t, err)

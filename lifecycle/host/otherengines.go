@@ -73,7 +73,7 @@ func (h Host) recorded(ctx context.Context, e Engine, records map[string]EngineR
 		if found, err = list(ctx, h.onEngine(api, e)); err == nil {
 			return found
 		}
-		err = fmt.Errorf("cannot connect to the engine %s: %w", e, late(ctx, err))
+		err = fmt.Errorf("cannot connect to engine %s: %w", e, late(ctx, err))
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		h.Warn(err)
@@ -93,7 +93,7 @@ func (h Host) unreachable(e Engine, records map[string]EngineRecord) (found []Lo
 
 // recordedAt describes a sandbox whose engine cannot be reached.
 func (h Host) recordedAt(name string, r EngineRecord) Located {
-	err := fmt.Errorf("cannot connect to the engine %s", r.Engine)
+	err := fmt.Errorf("cannot connect to engine %s", r.Engine)
 	sb := r.sandbox(name, err.Error())
 	sb.ID = container.KnownID(h.StateDir, name)
 	return Located{sb, Backend{Kind: config.DriverContainer, Driver: unusable{r.Engine, err}, Engine: r.Engine, Unusable: err}}
@@ -118,7 +118,7 @@ func (h Host) LocateOrRecorded(ctx context.Context, name string) (Located, error
 	h.SelectedBy, h.Engine = "", func() (API, error) { return within(asked, connect) }
 	l, err := h.Locate(asked, name)
 	if err != nil && errors.Is(context.Cause(asked), errNoAnswer) {
-		err = fmt.Errorf("inspecting the sandbox %s: %w", name, errNoAnswer)
+		err = fmt.Errorf("inspecting sandbox %s: %w", name, errNoAnswer)
 	}
 	if engine.ConnectionLost(err) || errors.Is(err, errNoAnswer) {
 		h.Warn(err)

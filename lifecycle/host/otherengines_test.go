@@ -52,7 +52,7 @@ func TestSilentEngine(t *testing.T) {
 					assert.Equal(t, l.Sandbox.State, lifecycle.Unknown)
 					assert.Equal(t, l.Sandbox.Agent, "claude")
 				}
-				assert.Equal(t, stderr.String(), "Warning: inspecting the sandbox box: the engine does not answer\n")
+				assert.Equal(t, stderr.String(), "Warning: inspecting sandbox box: the engine does not answer\n")
 			})
 		})
 	}
@@ -64,7 +64,7 @@ func TestSandboxIsDescribedWhateverEngineIsSelected(t *testing.T) {
 	assert.NilError(t, h.SaveEngine("box", EngineRecord{Engine: big}))
 	markKnown(t, h, "box")
 	_, err := h.Locate(t.Context(), "box")
-	assert.ErrorContains(t, err, "is on the engine big")
+	assert.ErrorContains(t, err, "is on engine big")
 	l, err := h.LocateOrRecorded(t.Context(), "box")
 	assert.NilError(t, err)
 	assert.Equal(t, l.Sandbox.State, lifecycle.Running)

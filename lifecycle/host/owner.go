@@ -29,7 +29,7 @@ func (h Host) SaveOwner(sandbox string, o Owner) error {
 		return nil
 	}
 	if err := owners.Write(h.StateDir, sandbox, o); err != nil {
-		return fmt.Errorf("recording the worktree of the sandbox %s: %w", sandbox, err)
+		return fmt.Errorf("recording the worktree of sandbox %s: %w", sandbox, err)
 	}
 	return nil
 }

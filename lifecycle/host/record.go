@@ -164,9 +164,9 @@ func (h Host) ReportBackgroundLoops(wt gitrepo.Worktree) {
 func (h Host) reportRunning(n Record, what string) {
 	follow := ""
 	if n.IsLoop() {
-		follow = `follow it with "docker ralph logs -f", attach with "docker ralph attach", `
+		follow = fmt.Sprintf("follow it with %q, attach with %q, ", "docker ralph logs -f "+n.Sandbox, "docker ralph attach "+n.Sandbox)
 	}
-	h.Report(fmt.Sprintf(what+" in the background in the sandbox %s, since %s (%s ago)\nHint: %sstop it with \"docker ralph stop %s\"",
+	h.Report(fmt.Sprintf(what+" in the background in sandbox %s, since %s (%s ago)\nHint: %sstop it with \"docker ralph stop %s\"",
 		strings.Join(n.Command, " "), n.Sandbox, n.Since.Local().Format("15:04"), units.HumanDuration(time.Since(n.Since)), follow, n.Sandbox))
 }
 

@@ -60,7 +60,7 @@ func TestOrphansAreReported(t *testing.T) {
 	assert.Equal(t, left[0].ID+" "+left[1].ID, "detached killed")
 	assert.Equal(t, d.asked, 1)
 	assert.Equal(t, bytes.Count(stderr.Bytes(), []byte("Warning: ")), 2)
-	assert.Assert(t, is.Contains(stderr.String(), `Warning: "ralph build -n 3" is still running in the background in the sandbox ralph-a, since `))
+	assert.Assert(t, is.Contains(stderr.String(), `Warning: "ralph build -n 3" is still running in the background in sandbox ralph-a, since `))
 	assert.Assert(t, is.Contains(stderr.String(), `stop it with "docker ralph stop ralph-a"`))
 	records, err := h.RecordsFor(sb.Name)
 	assert.NilError(t, err)

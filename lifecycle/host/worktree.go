@@ -99,11 +99,11 @@ func (h Host) createWorktree(ctx context.Context, repo *worktrees.Repository, w 
 	if err != nil {
 		return err
 	}
-	branch := "the branch " + t.Branch
+	branch := "branch " + t.Branch
 	if created {
 		branch = "the new branch " + t.Branch
 	}
-	h.Report(fmt.Sprintf("Created the worktree %s on %s", filepath.Join(worktrees.Folder, w.Name), branch))
+	h.Report(fmt.Sprintf("Created worktree %s on %s", filepath.Join(worktrees.Folder, w.Name), branch))
 	filters, err := repo.Unfiltered(ctx, t)
 	for _, name := range filters {
 		h.Warn(hint.Wrap(fmt.Errorf("the filter %q was not run for files in the new worktree: they are as committed", name), "run %q", filterCommand(t.Path, name)))
@@ -142,7 +142,7 @@ func checkBranch(t worktrees.Tree, w Worktree) error {
 	if t.Branch != "" {
 		on = fmt.Sprintf("on branch %q", t.Branch)
 	}
-	return hint.Wrap(fmt.Errorf("the worktree %q exists already, %s, not on %q", w.Name, on, w.Branch), "use it without --branch-name, or choose another name")
+	return hint.Wrap(fmt.Errorf("worktree %q exists already, %s, not on %q", w.Name, on, w.Branch), "use it without --branch-name, or choose another name")
 }
 
 // Into returns the host with the worktree as its current directory; the same host for nil. It

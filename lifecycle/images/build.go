@@ -33,14 +33,14 @@ func Build(ctx context.Context, h host.Host, opts BuildOptions) (ref string, err
 		return "", err
 	}
 	if s.req.Image != "" {
-		return "", hint.Wrap(fmt.Errorf("nothing to build: sandboxes use the image %s (%s)", s.req.Image, s.cfg.Origins["sandbox.image"]),
+		return "", hint.Wrap(fmt.Errorf("nothing to build: sandboxes use image %s (%s)", s.req.Image, s.cfg.Origins["sandbox.image"]),
 			"pull it with %q, or remove the setting to build an image", "docker ralph image pull")
 	}
 	if !s.inside {
-		h.Report(fmt.Sprintf("Not inside a git repository: building the image of the agent %s alone", s.req.Agent))
+		h.Report(fmt.Sprintf("Not inside a git repository: building the image of agent %s alone", s.req.Agent))
 	}
 	if s.cfg.Sandbox.Driver == config.DriverDockerSandbox {
-		h.Report("Warning: the driver docker-sandbox does not use this image")
+		h.Report("Warning: driver docker-sandbox does not use this image")
 	}
 	if err := approval.ApproveBuild(ctx, h, s.req.Project); err != nil {
 		return "", err

@@ -17,7 +17,7 @@ import (
 type Status struct {
 	Image   string     `json:"image"`   // its tag, or its ID if the tag has moved
 	ID      string     `json:"id"`      // empty if it does not exist
-	Kind    string     `json:"kind"`    // agent, project, given, fitted or template
+	Kind    string     `json:"kind"`    // agent, project, given, user-mapped or template
 	Agent   string     `json:"agent"`   // empty for a given one
 	Project string     `json:"project"` // empty unless it is a project image
 	Base    string     `json:"base"`    // the image that it is built on
@@ -151,7 +151,7 @@ func currentImage(ctx context.Context, h host.Host, s imageScope, builder *proje
 		}
 	}
 	if other := otherImage(h, name, at.Kind, plan.Ref, all); other != "" {
-		now.Status += fmt.Sprintf("; the sandbox %s uses %s", name, other)
+		now.Status += fmt.Sprintf("; sandbox %s uses %s", name, other)
 	}
 	return now, nil
 }

@@ -19,10 +19,10 @@ import (
 func TestStoredStatus(t *testing.T) {
 	agent := projectimage.Stored{ID: "sha256:1", Kind: "agent", Tags: []string{"agent-loop-sandbox-shell:v00000001"}}
 	layer := projectimage.Stored{ID: "sha256:2", Kind: "project", Tags: []string{"agent-loop-sandbox-shell-shop:v00000002"}, Base: agent.Tags[0]}
-	used, named, fitted := layer, agent, layer
+	used, named, mapped := layer, agent, layer
 	used.UsedBy = []string{"box"}
 	named.Foreign = []string{"mine:1"}
-	fitted.ID, fitted.Tags, fitted.Origin = "sha256:3", []string{"docker-ralph/fitted:2-1-1"}, "2"
+	mapped.ID, mapped.Tags, mapped.Origin = "sha256:3", []string{"docker-ralph/user-mapped:2-1-1"}, "2"
 	for _, tc := range []struct {
 		name   string
 		image  projectimage.Stored
@@ -35,8 +35,8 @@ func TestStoredStatus(t *testing.T) {
 		{"base of this project's", agent, []projectimage.Stored{agent}, agent.Tags, "this project's image is built on it"},
 		{"base of another project's", agent, []projectimage.Stored{agent, used}, nil, "an image in use is built on it"},
 		{"with a foreign tag", named, []projectimage.Stored{named}, nil, "also called mine:1"},
-		{"fitted", fitted, []projectimage.Stored{layer, fitted}, layer.Tags, "made from this project's image"},
-		{"fitted, unused", fitted, []projectimage.Stored{layer, fitted}, nil, "unused"},
+		{"mapped", mapped, []projectimage.Stored{layer, mapped}, layer.Tags, "made from this project's image"},
+		{"mapped, unused", mapped, []projectimage.Stored{layer, mapped}, nil, "unused"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			status := storedStatus(tc.image, tc.needed, projectimage.Unused(tc.all, tc.needed))
@@ -51,7 +51,7 @@ func TestOtherImage(t *testing.T) {
 	all := []projectimage.Stored{
 		{ID: "sha256:1", Tags: []string{"a:1", "a:2"}, UsedBy: []string{"box"}},
 		{ID: "sha256:2", Tags: []string{"a:3"}},
-		{ID: "sha256:3", Tags: []string{"docker-ralph/fitted:1-1-1"}, Origin: "1", UsedBy: []string{"box"}},
+		{ID: "sha256:3", Tags: []string{"docker-ralph/user-mapped:1-1-1"}, Origin: "1", UsedBy: []string{"box"}},
 	}
 	h := host.Host{StateDir: t.TempDir()}
 	for ref, want := range map[string]string{"a:1": "", "a:2": "", "a:3": "a:1"} {

@@ -87,17 +87,17 @@ func detached(ctx context.Context, h host.Host, name string, wt gitrepo.Worktree
 	case found.ID != "":
 		return found, nil
 	case elsewhere:
-		return host.Record{}, hint.Wrap(fmt.Errorf("the loop in the sandbox %s is attached to another terminal", name), "follow it with %q", "docker ralph logs -f")
+		return host.Record{}, hint.Wrap(fmt.Errorf("the loop in sandbox %s is attached to another terminal", name), "follow it with %q", "docker ralph logs -f "+name)
 	}
-	none := fmt.Sprintf("no background loop in the sandbox %s", name)
+	none := fmt.Sprintf("no background loop in sandbox %s", name)
 	if e, err := host.Ended(h.StateDir, name); err == nil {
-		return host.Record{}, hint.Wrap(fmt.Errorf("%s: %s", none, e), "see its output with %q", "docker ralph logs")
+		return host.Record{}, hint.Wrap(fmt.Errorf("%s: %s", none, e), "see its output with %q", "docker ralph logs "+name)
 	}
 	log, err := runlog.Find(h.LogsDir(name), runlog.Any)
 	if err == nil {
 		defer log.Close()
 		if !log.Loop.Ended.IsZero() {
-			return host.Record{}, hint.Wrap(fmt.Errorf("%s: the last loop has ended", none), "see its output with %q", "docker ralph logs")
+			return host.Record{}, hint.Wrap(fmt.Errorf("%s: the last loop has ended", none), "see its output with %q", "docker ralph logs "+name)
 		}
 	}
 	return host.Record{}, hint.Wrap(errors.New(none), "start one with %q", "docker ralph build --detach")
@@ -174,7 +174,7 @@ func attach(ctx context.Context, h host.Host, f *follower, n host.Record, from o
 		case key := <-keys:
 			if errors.Is(key, lifecycle.ErrDetached) {
 				restore()
-				h.Report(fmt.Sprintf("\nDetached: %s continues in the sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
+				h.Report(fmt.Sprintf("\nDetached: %s continues in sandbox %s", strings.Join(n.Command[:2], " "), f.sandbox))
 				if !n.Live {
 					run.LeaveLoop(ctx, h, f.sandbox)
 				}

@@ -238,7 +238,7 @@ func checkIdle(ctx context.Context, l host.Located) error {
 	switch l.Sandbox.State {
 	case lifecycle.Running:
 	case lifecycle.Unknown:
-		return fmt.Errorf("keeping the sandbox %s: its state is unknown: %s", l.Sandbox.Name, l.Sandbox.Why)
+		return fmt.Errorf("keeping sandbox %s: its state is unknown: %s", l.Sandbox.Name, l.Sandbox.Why)
 	default:
 		return nil
 	}
@@ -247,10 +247,10 @@ func checkIdle(ctx context.Context, l host.Located) error {
 		return nil // no exec works without the worktree, and there are no commits inside
 	}
 	if err == nil && busy {
-		err = hint.Wrap(errors.New("a command is still running in it"), "stop it with %q, or at once with %q", "docker ralph stop", "docker ralph stop --now")
+		err = hint.Wrap(errors.New("a command is still running in it"), "stop it with %q, or at once with %q", "docker ralph stop "+l.Sandbox.Name, "docker ralph stop --now "+l.Sandbox.Name)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the sandbox %s: %w", l.Sandbox.Name, err)
+		return fmt.Errorf("keeping sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	return nil
 }
@@ -263,7 +263,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return err
 	}
 	if leave == nil {
-		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: another command is using it", l.Sandbox.Name), "wait for it, or stop it with %q", "docker ralph stop")
+		return hint.Wrap(fmt.Errorf("keeping sandbox %s: another command is using it", l.Sandbox.Name), "wait for it, or stop it with %q", "docker ralph stop "+l.Sandbox.Name)
 	}
 	defer leave()
 	if l.Sandbox.OtherClient != "" {
@@ -283,10 +283,10 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 	}
 	if err != nil {
 		if !discard {
-			err = fmt.Errorf("keeping the sandbox %s: it may have the only copy of its commits: %w", l.Sandbox.Name, err)
+			err = fmt.Errorf("keeping sandbox %s: it may have the only copy of its commits: %w", l.Sandbox.Name, err)
 			return hint.Wrap(err, "%s", commits.DiscardHint(l.Sandbox.Name))
 		}
-		h.Report(fmt.Sprintf("Warning: discarded unfetched commits of the sandbox %s: %v", l.Sandbox.Name, err))
+		h.Report(fmt.Sprintf("Warning: discarded unfetched commits of sandbox %s: %v", l.Sandbox.Name, err))
 		commits.ReopenUnmerged(ctx, h, l.Sandbox)
 		if err := commits.ReleaseClone(ctx, h, l); err != nil {
 			h.Warn(err)
@@ -305,7 +305,7 @@ func RemoveSandbox(ctx context.Context, h host.Host, l host.Located, discard boo
 		return err
 	}
 	_ = os.RemoveAll(h.RecordDir(l.Sandbox.Name)) // no run is active any more
-	h.Report(fmt.Sprintf("Removed the sandbox %s (%s)", l.Sandbox.Name, host.DescribeScope(l.Sandbox)))
+	h.Report(fmt.Sprintf("Removed sandbox %s (%s)", l.Sandbox.Name, host.DescribeScope(l.Sandbox)))
 	if fetched {
 		return commits.ForgetRefs(ctx, h, l.Sandbox)
 	}
@@ -324,12 +324,12 @@ func removeDiscarded(ctx context.Context, h host.Host, l host.Located) error {
 func forgetSandbox(h host.Host, l host.Located, discard bool) error {
 	name := l.Sandbox.Name
 	if !discard {
-		return hint.Wrap(fmt.Errorf("keeping the sandbox %s: %w", name, l.Backend.Unusable),
+		return hint.Wrap(fmt.Errorf("keeping sandbox %s: %w", name, l.Backend.Unusable),
 			"if the engine is gone, forget the sandbox with %q", "docker ralph clean --discard-commits "+name)
 	}
 	if err := h.ForgetSandbox(l.Sandbox); err != nil {
 		return err
 	}
-	h.Report(fmt.Sprintf("Warning: forgot the sandbox %s: if the engine %s still exists, the container, its volumes and unfetched commits remain there", name, l.Backend.Engine))
+	h.Report(fmt.Sprintf("Warning: forgot sandbox %s: if engine %s still exists, the container, its volumes and unfetched commits remain there", name, l.Backend.Engine))
 	return nil
 }

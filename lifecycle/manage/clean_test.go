@@ -28,7 +28,7 @@ func TestRemoveSandbox(t *testing.T) {
 		{name: "idle", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}},
 		{name: "stopped", sb: lifecycle.Sandbox{State: lifecycle.Stopped, Root: there}, busy: true},
 		{name: "busy", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, busy: true, want: "a command is still running in it"},
-		{name: "no answer", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, failed: errors.New("no answer"), want: "keeping the sandbox ralph-a-b-main: no answer"},
+		{name: "no answer", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, failed: errors.New("no answer"), want: "keeping sandbox ralph-a-b-main: no answer"},
 		{name: "no answer, without a worktree", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there + "/gone"}, failed: errors.New("no answer")},
 		{name: "unknown", sb: lifecycle.Sandbox{State: lifecycle.Unknown, Why: "no list", Root: there}, want: "its state is unknown: no list"},
 		{name: "in use", sb: lifecycle.Sandbox{State: lifecycle.Running, Root: there}, inUse: true, want: "another command is using it"},
@@ -55,7 +55,7 @@ func TestRemoveSandbox(t *testing.T) {
 			}
 			assert.NilError(t, err)
 			assert.Equal(t, d.removed, 1)
-			assert.Assert(t, is.Contains(stderr.String(), "Removed the sandbox ralph-a-b-main (a/b, branch main)"))
+			assert.Assert(t, is.Contains(stderr.String(), "Removed sandbox ralph-a-b-main (a/b, branch main)"))
 		})
 	}
 }
@@ -75,7 +75,7 @@ func TestRemoveSandboxForgetsRefs(t *testing.T) {
 	}
 	assert.NilError(t, RemoveSandbox(t.Context(), h, box, false))
 	assert.Equal(t, refs(), "refs/ralph/ralph-x/side\nrefs/ralph/ralph-y/main")
-	assert.Assert(t, is.Contains(stderr.String(), "Keeping refs/ralph/ralph-x/side: it has commits of the sandbox that are on no branch\n"))
+	assert.Assert(t, is.Contains(stderr.String(), "Keeping refs/ralph/ralph-x/side: commits of the sandbox that are on no branch\n"))
 
 	gitTree(t, h.Dir, "branch", "merged", "refs/ralph/ralph-x/side")
 	assert.NilError(t, RemoveSandbox(t.Context(), h, box, false))

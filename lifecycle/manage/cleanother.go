@@ -19,11 +19,11 @@ func checkRemovable(ctx context.Context, h host.Host, l host.Located, discard bo
 		var busy bool
 		busy, err = h.ContainerDriver(l.Backend.API).Busy(ctx, l.Sandbox)
 		if err == nil && busy {
-			err = hint.Wrap(errors.New("a command of another client is running in it"), "stop the container %s first", l.Sandbox.Name)
+			err = hint.Wrap(errors.New("a command of another client is running in it"), "stop container %s first", l.Sandbox.Name)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the sandbox %s: %w", l.Sandbox.Name, err)
+		return fmt.Errorf("keeping sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	return nil
 }
@@ -36,6 +36,6 @@ func removeOther(ctx context.Context, h host.Host, l host.Located, discard bool)
 	if err := h.ContainerDriver(l.Backend.API).RemoveOther(ctx, l.Sandbox); err != nil {
 		return err
 	}
-	h.Report(fmt.Sprintf("Warning: removed the sandbox %s of another client, %s, with unfetched commits", l.Sandbox.Name, l.Sandbox.OtherClient))
+	h.Report(fmt.Sprintf("Warning: removed sandbox %s of another client, %s, with unfetched commits", l.Sandbox.Name, l.Sandbox.OtherClient))
 	return nil
 }

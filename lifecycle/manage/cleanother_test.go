@@ -68,8 +68,8 @@ func TestRemoveSandboxOfAnotherClient(t *testing.T) {
 		discard   bool
 		err       string
 	}{
-		{"kept", 1, false, "keeping the sandbox box: the sandbox box belongs to another client, una@laptop"},
-		{"in use", 2, true, "keeping the sandbox box: a command of another client is running in it"},
+		{"kept", 1, false, "keeping sandbox box: sandbox box belongs to another client, una@laptop"},
+		{"in use", 2, true, "keeping sandbox box: a command of another client is running in it"},
 		{"removed", 1, true, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestRemoveSandboxOfAnotherClient(t *testing.T) {
 			}
 			assert.NilError(t, err)
 			assert.DeepEqual(t, api.removed, []string{"id", "proxy", "ralph-git-box", "ralph-clone-box"})
-			assert.Check(t, is.Contains(stderr.String(), "removed the sandbox box of another client, una@laptop"))
+			assert.Check(t, is.Contains(stderr.String(), "removed sandbox box of another client, una@laptop"))
 		})
 	}
 }

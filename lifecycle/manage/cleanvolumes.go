@@ -81,7 +81,7 @@ func (c *cleanup) addVolumes(ctx context.Context, on *repositoryVolumes, root st
 			continue // removed with its sandbox
 		}
 		if !c.DiscardCommits && (c.isElsewhere(v, on.engine) || !gitsync.Saved(c.host.StateDir, v.Sandbox)) {
-			c.host.Report(fmt.Sprintf("Warning: keeping the volume %s: it may have the only copy of commits\nHint: %s", v.Name, commits.DiscardHint("--all")))
+			c.host.Report(fmt.Sprintf("Warning: keeping volume %s: it may have the only copy of commits\nHint: %s", v.Name, commits.DiscardHint("--all")))
 			continue
 		}
 		on.list = append(on.list, v)
@@ -128,7 +128,7 @@ func (c *cleanup) removeVolumesOn(ctx context.Context, on repositoryVolumes, kep
 			continue
 		}
 		removed = append(removed, "volume "+v.Name)
-		h.Report("Removed the volume " + v.Name)
+		h.Report("Removed volume " + v.Name)
 	}
 	orphans, err := d.SweepOrphans(ctx, run.OrphanGrace)
 	if errdefs.IsConflict(err) || errdefs.IsPermissionDenied(err) {

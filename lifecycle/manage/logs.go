@@ -75,7 +75,7 @@ func (r *logReading) show(log *runlog.Reader, last bool) error {
 		return err
 	}
 	if last {
-		return fmt.Errorf("the loop %s has no iteration %d", log.Loop.ID, r.opts.Iteration)
+		return fmt.Errorf("loop %s has no iteration %d", log.Loop.ID, r.opts.Iteration)
 	}
 	return nil
 }

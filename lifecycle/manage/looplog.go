@@ -113,7 +113,7 @@ func (l LoopLog) open(ctx context.Context, h host.Host, wt gitrepo.Worktree, nam
 
 // noLoop returns the error for a missing log.
 func noLoop(wt gitrepo.Worktree) error {
-	return hint.Wrap(fmt.Errorf("no loop of %s has a log", wt.Scope.Branch), "start one with %q", "docker ralph build")
+	return hint.Wrap(fmt.Errorf("no loop logs for branch %s", wt.Scope.Branch), "start one with %q", "docker ralph build")
 }
 
 // contact answers the requests of the loops of a worktree whose commands on this machine are gone, until stop is

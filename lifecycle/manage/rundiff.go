@@ -34,7 +34,7 @@ func DiffRun(ctx context.Context, h host.Host, l LoopLog, run int, options ...st
 			branch = wt.Scope.Branch
 		}
 		if !repo.HasRun(ctx, branch, base, head) {
-			return fmt.Errorf("the commits of run %d are not on the branch %s, nor fetched from the sandbox %s", run, termsafe.Name(branch), name)
+			return fmt.Errorf("the commits of run %d are not on branch %s, nor fetched from sandbox %s", run, termsafe.Name(branch), name)
 		}
 		show, err = repo.RunDiff(ctx, base, head, options...)
 		return err
@@ -58,7 +58,7 @@ func commitsOf(log *runlog.Reader, run int) (base, head string, err error) {
 	base, head = runlog.CommitsOf(events, run)
 	switch {
 	case i < 0:
-		return "", "", hint.Wrap(fmt.Errorf("the loop %s has no completed run %d", termsafe.Line(log.Loop.ID), run), "see its runs with %q", "docker ralph logs")
+		return "", "", hint.Wrap(fmt.Errorf("loop %s has no completed run %d", termsafe.Line(log.Loop.ID), run), "see its runs with %q", "docker ralph logs")
 	case head == "" && runs[i].Attempt != "":
 		return "", "", hint.Wrap(fmt.Errorf("run %d has brought no commits to the branch", run), "see where its attempt is kept with %q", "docker ralph task show TASK")
 	case head == "" || base == head:

@@ -53,7 +53,7 @@ func TestDiffOfARun(t *testing.T) {
 	git("switch", "-q", "main")
 
 	_, err := DiffRun(t.Context(), h, LoopLog{}, 1)
-	assert.ErrorContains(t, err, "no loop of main has a log")
+	assert.ErrorContains(t, err, "no loop logs for branch main")
 	log, err := runlog.Create(h.LogsDir("ralph-acme-shop-main"), runlog.Loop{Mode: "build", Branch: "main", Started: time.Now()})
 	assert.NilError(t, err)
 	for i, run := range []runlog.Iteration{{Commit: mine, Commits: 1}, {}, {Attempt: "refs/heads/ralph-attempts/a/1"}, {Commit: private, Commits: 1}, {Commit: "--output=x", Commits: 1}} {
@@ -68,7 +68,7 @@ func TestDiffOfARun(t *testing.T) {
 	assert.DeepEqual(t, show.Args[len(show.Args)-4:], []string{"--stat", first, mine, "--"})
 	for run, want := range map[int]string{
 		2: "run 2 has no commits", 3: "run 3 has brought no commits to the branch",
-		4: "are not on the branch main, nor fetched", 5: "are not on the branch main, nor fetched", 6: "has no completed run 6",
+		4: "are not on branch main, nor fetched", 5: "are not on branch main, nor fetched", 6: "has no completed run 6",
 	} {
 		_, err := DiffRun(t.Context(), h, LoopLog{}, run)
 		assert.ErrorContains(t, err, want)

@@ -193,14 +193,14 @@ func (m *machine) Project(ctx context.Context) (func(context.Context) (selftest.
 	case err != nil:
 		return nil, err
 	case cfg.Sandbox.Image != "":
-		return nil, selftest.Skip(fmt.Sprintf("the image %s is %s (%s)", cfg.Sandbox.Image, usedAsIs, cfg.Origins["sandbox.image"]))
+		return nil, selftest.Skip(fmt.Sprintf("image %s is %s (%s)", cfg.Sandbox.Image, usedAsIs, cfg.Origins["sandbox.image"]))
 	case findErr != nil:
 		return nil, findErr
 	}
 	project.NoNetwork = cfg.Image.Network == config.BuildNetworkNone
 	return func(ctx context.Context) (selftest.Image, error) {
 		if !m.at.Build {
-			return selftest.Image{}, selftest.Skip(fmt.Sprintf("with the %s driver, the image %s is %s", m.at.Kind, m.at.Image, usedAsIs))
+			return selftest.Image{}, selftest.Skip(fmt.Sprintf("with the %s driver, image %s is %s", m.at.Kind, m.at.Image, usedAsIs))
 		}
 		if err := approval.ApproveBuild(ctx, m.Host, &project); err != nil {
 			return selftest.Image{}, selftest.Skip(withHints(err))

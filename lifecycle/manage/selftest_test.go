@@ -101,10 +101,10 @@ func TestSelfTestProjectImage(t *testing.T) {
 		{name: "in a plain directory", file: layer, plain: true, build: true},
 		{name: "in a linked worktree", file: layer, linked: true, build: true},
 		{name: "invalid Dockerfile", file: "FROM debian\n", failed: "Dockerfile.sandbox: not based on the agent image"},
-		{name: "a given image", file: "FROM debian\n", user: "[sandbox]\nimage = \"own:1\"\n", skipped: "the image own:1 is used as it is ("},
+		{name: "a given image", file: "FROM debian\n", user: "[sandbox]\nimage = \"own:1\"\n", skipped: "image own:1 is used as it is ("},
 		{name: "untrusted repository", file: layer, toml: "[image]\nbase = \"evil:1\"\n", skipped: "docker ralph trust"},
 		{name: "invalid settings", file: layer, toml: "[image]\nbose = \"x\"\n", failed: "ralph.toml:2:"},
-		{name: "driver without image builds", file: layer, skipped: "with the docker-sandbox driver, the image given:1 is used as it is"},
+		{name: "driver without image builds", file: layer, skipped: "with the docker-sandbox driver, image given:1 is used as it is"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := projectMachine(t, tc.file, tc.toml, tc.user, tc.plain, tc.linked)

@@ -100,7 +100,7 @@ func stopWithin(ctx context.Context, h host.Host, l host.Located, opts StopOptio
 // stop stops a sandbox, and ends the loops that would restart it.
 func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
 	if err := l.Backend.Unusable; err != nil {
-		return fmt.Errorf("stopping the sandbox %s: %w", l.Sandbox.Name, err)
+		return fmt.Errorf("stopping sandbox %s: %w", l.Sandbox.Name, err)
 	}
 	name := l.Sandbox.Name
 	loops, err := h.LiveLoops(name)
@@ -114,7 +114,7 @@ func stop(ctx context.Context, h host.Host, l host.Located, now bool) error {
 				return err
 			}
 		} else if !waiting {
-			h.Report(fmt.Sprintf("Waiting for %q to end, which uses the sandbox %s", strings.Join(loops[0].Command, " "), name))
+			h.Report(fmt.Sprintf("Waiting for %q to end, which uses sandbox %s", strings.Join(loops[0].Command, " "), name))
 			waiting = true
 		}
 		if loops, err = h.LiveLoops(name); active && len(loops) == 0 {
@@ -152,7 +152,7 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 	switch l.Sandbox.State {
 	case lifecycle.Running:
 	case lifecycle.Paused:
-		h.Report("Unpausing the sandbox " + l.Sandbox.Name)
+		h.Report("Unpausing sandbox " + l.Sandbox.Name)
 		if err := l.Backend.Driver.Start(ctx, l.Sandbox); err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func stopSandbox(ctx context.Context, h host.Host, l host.Located, now bool) err
 		h.Report(fmt.Sprintf("Nothing runs in %s: it is stopped", l.Sandbox.Name))
 		return nil
 	default:
-		return hint.Wrap(fmt.Errorf("the sandbox %s is %s", l.Sandbox.Name, l.Sandbox.State), "repair it with %q", "docker ralph repair "+l.Sandbox.Name)
+		return hint.Wrap(fmt.Errorf("sandbox %s is %s", l.Sandbox.Name, l.Sandbox.State), "repair it with %q", "docker ralph repair "+l.Sandbox.Name)
 	}
 	running, err := activeCommands(ctx, l, now)
 	if err != nil {
@@ -232,7 +232,7 @@ func finishLoops(ctx context.Context, h host.Host, l host.Located, running []lif
 
 func finishLoop(ctx context.Context, h host.Host, l host.Located, d lifecycle.Dispatch, name string) error {
 	if err := lifecycle.RunService(ctx, l.Backend.Driver, l.Sandbox, nil, io.Discard, wire.Program, "_finish", d.ID); err != nil && stillRuns(ctx, l, d.ID) {
-		return hint.Wrap(fmt.Errorf("stopping %q in the sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
+		return hint.Wrap(fmt.Errorf("stopping %q in sandbox %s: %w", name, l.Sandbox.Name, err), "stop it with --now")
 	}
 	what := "its run"
 	if status := runningLoop([]lifecycle.Dispatch{d}, loopsOf(h, l.Sandbox)); len(status.Tasks) > 0 {
@@ -346,6 +346,6 @@ func halt(ctx context.Context, h host.Host, l host.Located, force bool) error {
 	if err := l.Backend.Driver.Stop(ctx, sb); err != nil {
 		return err
 	}
-	h.Report("Stopped the sandbox " + sb.Name)
+	h.Report("Stopped sandbox " + sb.Name)
 	return nil
 }

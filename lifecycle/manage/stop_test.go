@@ -84,8 +84,8 @@ func TestStop(t *testing.T) {
 		{name: "something else, now", command: shell, state: lifecycle.Running, now: true, exec: []string{"ralph", "_signal", "TERM", "x"}, stopped: true},
 		{name: "nothing", state: lifecycle.Running, stopped: true, says: "Nothing runs in ralph-a"},
 		{name: "stopped", state: lifecycle.Stopped, says: "it is stopped"},
-		{name: "paused", command: build, state: lifecycle.Paused, exec: []string{"ralph", "_finish", "x"}, stopped: true, says: "Unpausing the sandbox ralph-a"},
-		{name: "unknown", state: lifecycle.Unknown, err: `the sandbox ralph-a is unknown`},
+		{name: "paused", command: build, state: lifecycle.Paused, exec: []string{"ralph", "_finish", "x"}, stopped: true, says: "Unpausing sandbox ralph-a"},
+		{name: "unknown", state: lifecycle.Unknown, err: `sandbox ralph-a is unknown`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stderr bytes.Buffer
@@ -134,7 +134,7 @@ func TestStopEndsALoopThatWouldRestart(t *testing.T) {
 	loops, err := h.LiveLoops("ralph-a")
 	assert.NilError(t, err)
 	assert.Equal(t, len(loops), 0)
-	assert.Assert(t, is.Contains(stderr.String(), `Waiting for "ralph build" to end, which uses the sandbox ralph-a`))
+	assert.Assert(t, is.Contains(stderr.String(), `Waiting for "ralph build" to end, which uses sandbox ralph-a`))
 }
 
 // Ctrl+C while waiting leaves the loop and its sandbox running.

@@ -67,16 +67,16 @@ func Undo(ctx context.Context, h host.Host, opts UndoOptions) ([]string, error) 
 		return nil, err
 	}
 	if opts.DryRun {
-		return undone("Would take", "Would reopen", loop, u, tasks), nil
+		return undone("Would move", "Would reopen", loop, u, tasks), nil
 	}
-	if err := confirmUndo(ctx, h, opts, strings.Join(undone("This takes", "and reopens", loop, u, tasks), "\n")); err != nil {
+	if err := confirmUndo(ctx, h, opts, strings.Join(undone("This moves", "It reopens", loop, u, tasks), "\n")); err != nil {
 		return nil, err
 	}
 	if err := repo.Undo(ctx, u); err != nil {
 		return nil, err
 	}
 	reopened, err := reopenUndone(context.WithoutCancel(ctx), store, tasks, loop, u.Ref)
-	return undone("Took", "Reopened", loop, u, reopened), err
+	return undone("Moved", "Reopened", loop, u, reopened), err
 }
 
 // workOf returns the ID of a loop, the last commits of its runs, and the tasks that it has completed.
@@ -105,9 +105,9 @@ func workOf(ctx context.Context, logs string, store *backlog.Store, id string) (
 }
 
 // undone says what is taken back and reopened.
-func undone(take, reopen, loop string, u *gitsync.Undo, tasks []string) []string {
-	said := []string{fmt.Sprintf("%s %s of the loop %s back from your branch %s, to %.7s; they stay at %s",
-		take, host.Count(u.Commits, "commit"), loop, termsafe.Name(u.Branch), u.To, u.Ref)}
+func undone(move, reopen, loop string, u *gitsync.Undo, tasks []string) []string {
+	said := []string{fmt.Sprintf("%s your branch %s back to %.7s, keeping %s of loop %s at %s",
+		move, termsafe.Name(u.Branch), u.To, host.Count(u.Commits, "commit"), loop, u.Ref)}
 	if len(tasks) > 0 {
 		said = append(said, fmt.Sprintf("%s %s: %s", reopen, host.Count(len(tasks), "task"), termsafe.Line(strings.Join(tasks, ", "))))
 	}
@@ -121,7 +121,7 @@ func confirmUndo(ctx context.Context, h host.Host, opts UndoOptions, what string
 	case h.Confirm == nil:
 		return hint.Wrap(errors.New("refusing to take commits back without confirmation"), "preview with --dry-run, or pass --force")
 	}
-	yes, err := h.Confirm(ctx, what+"\nDo that?")
+	yes, err := h.Confirm(ctx, what+"\nContinue?")
 	if err == nil && !yes {
 		err = errors.New("canceled")
 	}
@@ -131,7 +131,7 @@ func confirmUndo(ctx context.Context, h host.Host, opts UndoOptions, what string
 // reopenUndone makes tasks open again. One that was changed meanwhile may be active.
 func reopenUndone(ctx context.Context, store *backlog.Store, tasks []string, loop, ref string) (reopened []string, err error) {
 	for _, id := range tasks {
-		if failed := store.MakeOpen(ctx, id, fmt.Sprintf("the commits of the loop %s were taken back by the user: they are at %s", loop, ref)); failed != nil {
+		if failed := store.MakeOpen(ctx, id, fmt.Sprintf("the commits of loop %s were taken back by the user: they are at %s", loop, ref)); failed != nil {
 			err = errors.Join(err, fmt.Errorf("reopening task %s: %w", termsafe.Line(id), failed))
 			continue
 		}

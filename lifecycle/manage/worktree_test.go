@@ -84,7 +84,7 @@ func TestAddWorktreeAsks(t *testing.T) {
 		assert.Equal(t, again, path)
 		assert.Equal(t, asked, "", "it exists")
 		_, err = host.AddWorktree(t.Context(), h, host.Worktree{Name: tc.name, Branch: "other"})
-		assert.ErrorContains(t, err, `the worktree "x" exists already, on branch "`+tc.branch+`", not on "other"`)
+		assert.ErrorContains(t, err, `worktree "x" exists already, on branch "`+tc.branch+`", not on "other"`)
 
 		assert.NilError(t, os.RemoveAll(path))
 		_, err = host.AddWorktree(t.Context(), h, host.Worktree{Name: tc.name})
@@ -102,7 +102,7 @@ func TestAddWorktreeWithoutAName(t *testing.T) {
 		assert.NilError(t, err)
 		name := filepath.Base(path)
 		assert.Assert(t, form.MatchString(name), name)
-		assert.Assert(t, is.Contains(stderr.String(), "Created the worktree .worktrees/"+name+" on the new branch "+name+"\n"))
+		assert.Assert(t, is.Contains(stderr.String(), "Created worktree .worktrees/"+name+" on the new branch "+name+"\n"))
 	}
 	names, err := host.WorktreeNames(t.Context(), h.Dir)
 	assert.NilError(t, err)
@@ -176,7 +176,7 @@ func TestRemoveWorktreeWithBusySandbox(t *testing.T) {
 	d := &boxed{sb: lifecycle.Sandbox{Name: "ralph-x", State: lifecycle.Running}, busy: true}
 	box := host.Located{Sandbox: d.sb, Backend: host.Backend{Kind: config.DriverContainer, Driver: d}}
 	r := &removal{WorktreeRemoval: WorktreeRemoval{Name: "x"}}
-	assert.Error(t, r.stopBusy(t.Context(), &box), `"ralph build \x1b" is running in the sandbox ralph-x of the worktree "x"`)
+	assert.Error(t, r.stopBusy(t.Context(), &box), `"ralph build \x1b" is running in sandbox ralph-x of worktree "x"`)
 	assert.Equal(t, len(d.history), 0)
 	r.Force = true
 	assert.NilError(t, r.stopBusy(t.Context(), &box))
@@ -204,15 +204,23 @@ func TestRemoveWorktreeReportsUnmergedWork(t *testing.T) {
 		assert.NilError(t, r.findLosses(t.Context()))
 		return r
 	}
+	stray := gitTree(t, h.Dir, "rev-parse", "refs/ralph/ralph-x/other")
 	text := removing(WorktreeRemoval{}).refuse().Error()
 	assert.Check(t, is.Contains(text, `uncommitted changes in 1 file: "a\x1b"`))
-	assert.Check(t, is.Contains(text, `"one\x1b"; they stay on the branch x`))
+	assert.Check(t, is.Contains(text, `"one\x1b"; they stay on branch x`))
 	assert.Check(t, is.Contains(text, "they stay at refs/ralph/ralph-x/other"))
+
+	for _, ref := range []string{"attempts/a/1", "attempts/a/2", "@undone/loop"} {
+		gitTree(t, h.Dir, "update-ref", "refs/ralph/ralph-x/"+ref, stray)
+	}
+	assert.Check(t, !strings.Contains(removing(WorktreeRemoval{}).refuse().Error(), "they stay at"), "failed attempts and what was undone stay anyway")
 
 	r := removing(WorktreeRemoval{Force: true, DeleteBranch: true})
 	assert.NilError(t, r.remove(t.Context()))
 	assert.DeepEqual(t, d.history, []string{"remove"})
-	assert.Check(t, is.Contains(stderr.String(), `"one\x1b"; they go with the branch x`))
+	assert.Check(t, is.Contains(stderr.String(), `"one\x1b"; they go with branch x`))
+	assert.Check(t, is.Contains(stderr.String(), "Keeping refs/ralph/ralph-x/attempts (2 refs): commits of the sandbox that are on no branch\n"))
+	assert.Equal(t, len(strings.Fields(gitTree(t, h.Dir, "for-each-ref", "--format=%(refname)", "refs/ralph"))), 3)
 	assert.Equal(t, gitTree(t, h.Dir, "branch", "--format=%(refname:short)"), "main")
 	_, err = os.Stat(path)
 	assert.ErrorIs(t, err, os.ErrNotExist)
@@ -225,9 +233,9 @@ func TestRemoveWorktreeErrors(t *testing.T) {
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "y"}), `no worktree "y" in .worktrees`)
 	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: ""}), `no worktree ""`)
 	assert.NilError(t, scopes.Section[map[string]string]("container").Write(h.StateDir, "ralph-x", map[string]string{}))
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `looking for sandboxes of the worktree "x": no engine (container driver)`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x"}), `looking for sandboxes of worktree "x": no engine (container driver)`)
 	h.Dir = path
-	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x", Force: true}), `the worktree "x" is the current directory`)
+	assert.ErrorContains(t, RemoveWorktree(t.Context(), h, WorktreeRemoval{Name: "x", Force: true}), `worktree "x" is the current directory`)
 }
 
 // A linked worktree shares the approvals of the main worktree. A directory with a

@@ -37,7 +37,6 @@ type removal struct {
 	repo  *worktrees.Repository
 	tree  worktrees.Tree
 	boxes []host.Located
-	stray []string // refs with commits of the sandboxes that are on no branch
 	lost  []string // describes the work that would be lost
 }
 
@@ -84,7 +83,7 @@ func (r *removal) find(ctx context.Context) error {
 	case !found:
 		return hint.Wrap(fmt.Errorf("no worktree %q in %s", r.Name, worktrees.Folder), "list worktrees with %q", "docker ralph worktree ls")
 	case t.Current:
-		return hint.Wrap(fmt.Errorf("the worktree %q is the current directory", r.Name), "change to another directory")
+		return hint.Wrap(fmt.Errorf("worktree %q is the current directory", r.Name), "change to another directory")
 	}
 	r.tree = t
 	return t.CheckLock()
@@ -101,7 +100,7 @@ func (r *removal) lockSandboxes(ctx context.Context, connected func() (host.API,
 	}
 	all, err := r.host.Sandboxes(ctx, connected)
 	if err != nil {
-		err = fmt.Errorf("looking for sandboxes of the worktree %q: %w", r.Name, err)
+		err = fmt.Errorf("looking for sandboxes of worktree %q: %w", r.Name, err)
 		if !r.Force || ctx.Err() != nil {
 			return free, err
 		}
@@ -113,14 +112,14 @@ func (r *removal) lockSandboxes(ctx context.Context, connected func() (host.API,
 		}
 		if err := box.Backend.Unusable; err != nil {
 			if !r.Force {
-				return free, hint.Wrap(fmt.Errorf("the sandbox %s of the worktree %q is unreachable: %w", box.Sandbox.Name, r.Name, err), "remove the worktree with --force")
+				return free, hint.Wrap(fmt.Errorf("sandbox %s of worktree %q is unreachable: %w", box.Sandbox.Name, r.Name, err), "remove the worktree with --force")
 			}
-			r.lost = append(r.lost, fmt.Sprintf("the sandbox %s, which is unreachable: %v", box.Sandbox.Name, err))
+			r.lost = append(r.lost, fmt.Sprintf("sandbox %s, which is unreachable: %v", box.Sandbox.Name, err))
 			continue
 		}
 		unlock, err := r.host.TryLockSandbox(box.Sandbox.Name)
 		if err == nil && unlock == nil {
-			err = fmt.Errorf("another command is setting up the sandbox %s", box.Sandbox.Name)
+			err = fmt.Errorf("another command is setting up sandbox %s", box.Sandbox.Name)
 		}
 		if err != nil {
 			return free, err
@@ -152,7 +151,7 @@ func (r *removal) stopBusy(ctx context.Context, box *host.Located) error {
 		return err
 	}
 	if !r.Force {
-		return hint.Wrap(fmt.Errorf("%s in the sandbox %s of the worktree %q", activity(ctx, *box), sb.Name, r.Name), "wait for it, or stop it and remove the worktree with --force")
+		return hint.Wrap(fmt.Errorf("%s in sandbox %s of worktree %q", activity(ctx, *box), sb.Name, r.Name), "wait for it, or stop it and remove the worktree with --force")
 	}
 	if err := box.Backend.Driver.Stop(ctx, sb); err != nil {
 		return err
@@ -188,7 +187,7 @@ func (r *removal) fetch(ctx context.Context, box host.Located) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		r.lost = append(r.lost, fmt.Sprintf("unfetched commits in the sandbox %s: %v", sb.Name, err))
+		r.lost = append(r.lost, fmt.Sprintf("unfetched commits in sandbox %s: %v", sb.Name, err))
 	}
 	return nil
 }
@@ -232,13 +231,15 @@ func (r *removal) findLosses(ctx context.Context) error {
 	if n > 0 {
 		r.lost = append(r.lost, r.describe(unmerged, n))
 	}
+	if r.Force {
+		return nil // what is kept is reported at the removal
+	}
 	for _, box := range r.boxes {
-		stray, err := commits.StrayRefs(ctx, r.repo, box.Sandbox.Name)
+		unmerged, err := commits.UnmergedRefs(ctx, r.repo, box.Sandbox.Name)
 		if err != nil {
 			return err
 		}
-		r.stray = append(r.stray, stray...)
-		for _, ref := range stray {
+		for _, ref := range unmerged {
 			r.lost = append(r.lost, fmt.Sprintf("commits of the sandbox that are on no branch: they stay at %s", ref))
 		}
 	}
@@ -259,14 +260,14 @@ func (r *removal) describe(commits []worktrees.Commit, n int) string {
 	case r.tree.Branch == "":
 		return what + "; they are on no branch"
 	case r.DeleteBranch:
-		return what + "; they go with the branch " + r.tree.Branch
+		return what + "; they go with branch " + r.tree.Branch
 	default:
-		return what + "; they stay on the branch " + r.tree.Branch
+		return what + "; they stay on branch " + r.tree.Branch
 	}
 }
 
 func (r *removal) refuse() error {
-	err := fmt.Errorf("the worktree %q has unmerged work:\n  %s", r.Name, strings.Join(r.lost, "\n  "))
+	err := fmt.Errorf("worktree %q has unmerged work:\n  %s", r.Name, strings.Join(r.lost, "\n  "))
 	return hint.Wrap(err, "commit and merge it, or remove the worktree with --force")
 }
 
@@ -286,12 +287,12 @@ func (r *removal) remove(ctx context.Context) error {
 	if err := r.repo.Remove(ctx, r.tree); err != nil {
 		return err
 	}
-	r.host.Report("Removed the worktree " + filepath.Join(worktrees.Folder, r.Name))
+	r.host.Report("Removed worktree " + filepath.Join(worktrees.Folder, r.Name))
 	if r.DeleteBranch && r.tree.Branch != "" {
 		if err := r.repo.DeleteBranch(ctx, r.tree.Branch); err != nil {
 			return err
 		}
-		r.host.Report("Deleted the branch " + r.tree.Branch)
+		r.host.Report("Deleted branch " + r.tree.Branch)
 	}
 	return nil
 }
@@ -302,11 +303,11 @@ func (r *removal) removeSandbox(ctx context.Context, box host.Located) error {
 	if err := r.host.Remove(ctx, box.Backend.Driver, box.Sandbox); err != nil {
 		return err
 	}
-	r.host.Report("Removed the sandbox " + box.Sandbox.Name)
+	r.host.Report("Removed sandbox " + box.Sandbox.Name)
 	if !saved {
 		volume := "ralph-git-" + box.Sandbox.Name
-		r.host.Report(fmt.Sprintf("Warning: keeping the volume %s: it may have the only copy of commits\nHint: %s", volume, commits.DiscardHint("--all")))
+		r.host.Report(fmt.Sprintf("Warning: keeping volume %s: it may have the only copy of commits\nHint: %s", volume, commits.DiscardHint("--all")))
 		return nil
 	}
-	return r.repo.Forget(ctx, commits.FetchedRef(box.Sandbox.Name), r.stray)
+	return commits.Forget(ctx, r.host, r.repo, box.Sandbox.Name)
 }

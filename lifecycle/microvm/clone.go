@@ -33,7 +33,7 @@ func (d *Driver) mounts(rec record, spec lifecycle.Spec) ([]string, error) {
 	mounts := slices.Clone(spec.Mounts)
 	if rec.Clone {
 		if err := os.MkdirAll(d.workspace(rec), 0o700); err != nil {
-			return nil, fmt.Errorf("creating the workspace of the sandbox %s: %w", rec.Name, err)
+			return nil, fmt.Errorf("creating the workspace of sandbox %s: %w", rec.Name, err)
 		}
 	}
 	guest := d.guestFolder()
@@ -66,14 +66,14 @@ tar -x -f - -C "${3%/*}"
 func (d *Driver) fillClone(ctx context.Context, sb lifecycle.Sandbox, spec lifecycle.Spec) error {
 	out, err := d.inside(ctx, sb.Name, limitExec, "sh", "-c", cloneState, "sh", gitsync.Folder)
 	if err != nil {
-		return fmt.Errorf("examining the clone of the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("examining the clone of sandbox %s: %w", sb.Name, err)
 	}
 	said := strings.Fields(string(out))
 	if len(said) == 3 {
 		return nil
 	}
 	if len(said) != 2 {
-		return fmt.Errorf("examining the clone of the sandbox %s: unexpected output %.80q", sb.Name, out)
+		return fmt.Errorf("examining the clone of sandbox %s: unexpected output %.80q", sb.Name, out)
 	}
 	user := strings.Join(said, ":")
 
@@ -92,7 +92,7 @@ func (d *Driver) fillClone(ctx context.Context, sb lifecycle.Sandbox, spec lifec
 	c.stdin = &archive
 	script := d.exec(sb.Name, execOptions{user: "root"}, "sh", "-c", cloneScript, "sh", path.Clean(filepath.ToSlash(sb.Root)), user, gitsync.Folder)
 	if _, err := c.output(ctx, d.scaled(limitExec), script...); err != nil {
-		return fmt.Errorf("making the clone of the sandbox %s: %w", sb.Name, d.withHint(err))
+		return fmt.Errorf("making the clone of sandbox %s: %w", sb.Name, d.withHint(err))
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (d *Driver) removeClone(sb lifecycle.Sandbox) error {
 		return nil
 	}
 	if err := os.RemoveAll(d.workspace(record{Name: sb.Name, Clone: true})); err != nil {
-		return fmt.Errorf("removing the workspace of the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("removing the workspace of sandbox %s: %w", sb.Name, err)
 	}
 	return gitsync.Forget(d.StateDir, sb.Name)
 }

@@ -47,7 +47,7 @@ func (p *plugin) restrict(ctx context.Context, d *Driver, name string, policy eg
 		args = append(args, "--"+flag, value)
 	}
 	if _, err := d.call(ctx, limitList, args...); err != nil {
-		return is, fmt.Errorf("adding network rules to the sandbox %s: %w", name, err)
+		return is, fmt.Errorf("adding network rules to sandbox %s: %w", name, err)
 	}
 	// Not before: saved settings are not applied again.
 	return is, save(known)

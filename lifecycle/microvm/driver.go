@@ -290,7 +290,7 @@ func (d *Driver) Create(ctx context.Context, spec lifecycle.Spec) (lifecycle.San
 	}
 	entry, listed := find(entries, spec.Name)
 	if !listed {
-		return lifecycle.Sandbox{}, hint.Wrap(fmt.Errorf("%s created the sandbox %s, but does not list it", d.name, spec.Name), "run %q", d.ListCommand())
+		return lifecycle.Sandbox{}, hint.Wrap(fmt.Errorf("%s created sandbox %s, but does not list it", d.name, spec.Name), "run %q", d.ListCommand())
 	}
 	rec.ID, rec.Created = entry.ID, true
 	if err := d.records().write(rec); err != nil {
@@ -315,7 +315,7 @@ func (d *Driver) notCreated(ctx context.Context, err error, rec, old record, kno
 	if ctx.Err() != nil {
 		return err
 	}
-	return fmt.Errorf("creating the sandbox %s: %w", rec.Name, err)
+	return fmt.Errorf("creating sandbox %s: %w", rec.Name, err)
 }
 
 // wasNotCreated reports whether a failed creation certainly left no sandbox: the failure
@@ -333,10 +333,10 @@ func (d *Driver) wasNotCreated(ctx context.Context, name string, failed *callErr
 // would also pin it, so that it never stops as idle.
 func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 	if err := agentconfig.Recreate(sb.Config, d.name, sb.Name); err != nil {
-		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("starting sandbox %s: %w", sb.Name, err)
 	}
 	if _, err := d.inside(ctx, sb.Name, limitStart, "true"); err != nil {
-		return fmt.Errorf("starting the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("starting sandbox %s: %w", sb.Name, err)
 	}
 	return nil
 }
@@ -345,14 +345,14 @@ func (d *Driver) Start(ctx context.Context, sb lifecycle.Sandbox) error {
 func (d *Driver) Stop(ctx context.Context, sb lifecycle.Sandbox) error {
 	for range stopTries {
 		if _, err := d.call(ctx, limitStop, "stop", sb.Name); err != nil {
-			return fmt.Errorf("stopping the sandbox %s: %w", sb.Name, err)
+			return fmt.Errorf("stopping sandbox %s: %w", sb.Name, err)
 		}
 		// A session that was opened at that moment has started it again.
 		if again, err := d.Lookup(ctx, sb.Name); err != nil || again.State != lifecycle.Running {
 			return nil //nolint:nilerr // it was stopped
 		}
 	}
-	return fmt.Errorf("stopping the sandbox %s: it was started again %d times", sb.Name, stopTries)
+	return fmt.Errorf("stopping sandbox %s: it was started again %d times", sb.Name, stopTries)
 }
 
 // stopTries is how often a sandbox is stopped that was started again meanwhile.
@@ -365,11 +365,11 @@ func (d *Driver) Remove(ctx context.Context, sb lifecycle.Sandbox) error {
 		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("removing sandbox %s: %w", sb.Name, err)
 	}
 	if staging, err := agentconfig.StagingAt(sb.Config, d.name, sb.Name); err == nil {
 		if err := staging.Remove(); err != nil {
-			return fmt.Errorf("removing the sandbox %s: %w", sb.Name, err)
+			return fmt.Errorf("removing sandbox %s: %w", sb.Name, err)
 		}
 	}
 	if err := d.removeClone(sb); err != nil {

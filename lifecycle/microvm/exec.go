@@ -144,7 +144,7 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 	defer restore()
 	if err := cmd.Start(); err != nil {
 		_ = scr.end()
-		return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
+		return 0, fmt.Errorf("running %s in sandbox %s: %w", p.Args[0], sb.Name, err)
 	}
 	scr.show(p.Stdout)
 	defer scr.close() // before the terminal is put back
@@ -170,7 +170,7 @@ func (d *Driver) run(ctx context.Context, sb lifecycle.Sandbox, cmd *exec.Cmd, p
 				return exit.ExitCode(), nil
 			}
 			if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
-				return 0, fmt.Errorf("running %s in the sandbox %s: %w", p.Args[0], sb.Name, err)
+				return 0, fmt.Errorf("running %s in sandbox %s: %w", p.Args[0], sb.Name, err)
 			}
 			return 0, nil
 		}
@@ -237,11 +237,11 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.
 	switch found.State {
 	case lifecycle.Running:
 	case lifecycle.NotFound:
-		return 0, hint.Wrap(fmt.Errorf("the sandbox %s was removed while the command was running", sb.Name), "run the command again to recreate it")
+		return 0, hint.Wrap(fmt.Errorf("sandbox %s was removed while the command was running", sb.Name), "run the command again to recreate it")
 	case lifecycle.Unknown:
-		return 0, fmt.Errorf("the sandbox %s was lost: %s", sb.Name, found.Why)
+		return 0, fmt.Errorf("sandbox %s was lost: %s", sb.Name, found.Why)
 	default:
-		return 0, hint.Wrap(fmt.Errorf("the sandbox %s was stopped while %s ran in it", sb.Name, p.Args[0]), "run the command again: your files and the backlog are kept")
+		return 0, hint.Wrap(fmt.Errorf("sandbox %s was stopped while %s ran in it", sb.Name, p.Args[0]), "run the command again: your files and the backlog are kept")
 	}
 	running, err := d.Dispatches(ctx, sb)
 	runs := slices.ContainsFunc(running, func(r lifecycle.Dispatch) bool { return r.ID == p.ID })
@@ -251,17 +251,17 @@ func (d *Driver) outcome(ctx context.Context, sb lifecycle.Sandbox, p lifecycle.
 	case runs && p.Terminal != nil && (code >= 0 || isLost(p)):
 		return 0, lifecycle.ErrDetached
 	case runs:
-		return 0, stopHint(fmt.Errorf("lost the connection to the sandbox %s: %s is still running", sb.Name, p.Args[0]), sb.Name)
+		return 0, stopHint(fmt.Errorf("lost the connection to sandbox %s: %s is still running", sb.Name, p.Args[0]), sb.Name)
 	case !started:
-		return 0, hint.Wrap(fmt.Errorf("%s did not run %s in the sandbox %s (exit code %d)", d.name, p.Args[0], sb.Name, code), "see its output above")
+		return 0, hint.Wrap(fmt.Errorf("%s did not run %s in sandbox %s (exit code %d)", d.name, p.Args[0], sb.Name, code), "see its output above")
 	case code == -1:
-		return 0, fmt.Errorf("lost the connection to the sandbox %s: the exit code of %s is unknown", sb.Name, p.Args[0])
+		return 0, fmt.Errorf("lost the connection to sandbox %s: the exit code of %s is unknown", sb.Name, p.Args[0])
 	}
 	return code, nil
 }
 
 func lostContact(p lifecycle.Process, sb lifecycle.Sandbox, code int, err error) error {
-	return hint.Wrap(fmt.Errorf("lost contact with %q in the sandbox %s (exit code %d): %w", p.Args[0], sb.Name, code, err), "see whether it still runs with %q", "docker ralph ls")
+	return hint.Wrap(fmt.Errorf("lost contact with %q in sandbox %s (exit code %d): %w", p.Args[0], sb.Name, code, err), "see whether it still runs with %q", "docker ralph ls")
 }
 
 func stopHint(err error, name string) error {

@@ -243,7 +243,7 @@ func TestCrashDuringCreate(t *testing.T) {
 				b := newFixture(t, kind, tc.change)
 				spec := b.spec(t)
 				_, err := b.driver.Create(t.Context(), spec)
-				assert.ErrorContains(t, err, "creating the sandbox "+spec.Name)
+				assert.ErrorContains(t, err, "creating sandbox "+spec.Name)
 				b.fake.Set(t, func(s *sandboxcli.Settings) { *s = sandboxcli.Defaults() })
 				found, err := b.driver.Lookup(t.Context(), spec.Name)
 				assert.NilError(t, err)

@@ -4,5 +4,5 @@ package microvm
 
 import "math"
 
-// hostMemory does not know: sbx itself refuses what is too much.
+// hostMemory is not implemented here: sbx rejects excessive limits.
 func hostMemory() (int64, error) { return math.MaxInt64, nil }

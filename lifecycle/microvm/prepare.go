@@ -36,7 +36,7 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 		return err
 	}
 	if !known {
-		return hint.Wrap(fmt.Errorf("no record of the sandbox %s: another command has removed it", sb.Name), "run the command again")
+		return hint.Wrap(fmt.Errorf("no record of sandbox %s: another command has removed it", sb.Name), "run the command again")
 	}
 	if len(rec.Applied) == 0 { // before anything can happen in it
 		if err := d.Restrict(ctx, sb, spec.Egress); err != nil {
@@ -58,10 +58,10 @@ func (d *Driver) Prepare(ctx context.Context, sb lifecycle.Sandbox, spec lifecyc
 	}
 	out, err := d.inside(ctx, sb.Name, limitBootstrap, ralph, "_bootstrap", spec.Version)
 	if err != nil {
-		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("installing ralph in sandbox %s: %w", sb.Name, err)
 	}
 	if err := checkBootstrap(out); err != nil {
-		return fmt.Errorf("installing ralph in the sandbox %s: %w", sb.Name, err)
+		return fmt.Errorf("installing ralph in sandbox %s: %w", sb.Name, err)
 	}
 	return d.recordPrepared(ctx, sb, p.Hash)
 }

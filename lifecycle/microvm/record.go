@@ -53,7 +53,7 @@ func newRecord(spec lifecycle.Spec) (record, error) {
 	var err error
 	if rec.Egress != "" {
 		if rec.Policy, err = json.Marshal(spec.Egress.Policy); err != nil {
-			err = fmt.Errorf("saving the network policy of the sandbox %s: %w", spec.Name, err)
+			err = fmt.Errorf("saving the network policy of sandbox %s: %w", spec.Name, err)
 		}
 	}
 	return rec, err
@@ -113,14 +113,14 @@ func (r records) read(name string) (rec record, found bool, err error) {
 
 func (r records) write(rec record) error {
 	if err := r.Write(r.stateDir, rec.Name, rec); err != nil {
-		return fmt.Errorf("writing the record of the sandbox %s: %w", rec.Name, err)
+		return fmt.Errorf("writing the record of sandbox %s: %w", rec.Name, err)
 	}
 	return nil
 }
 
 func (r records) remove(name string) error {
 	if err := r.Remove(r.stateDir, name); err != nil {
-		return fmt.Errorf("removing the record of the sandbox %s: %w", name, err)
+		return fmt.Errorf("removing the record of sandbox %s: %w", name, err)
 	}
 	return nil
 }

@@ -24,5 +24,5 @@ func TestImages(t *testing.T) {
 	// The sandbox of an unreadable record may exist.
 	assert.NilError(t, scopes.Section[string]("sbx").Write(dir, "d", "damaged"))
 	_, err = Images(dir, "sbx")
-	assert.ErrorContains(t, err, "reading the record of the sandbox d")
+	assert.ErrorContains(t, err, "reading the record of sandbox d")
 }

@@ -39,7 +39,7 @@ func (d *Driver) Restrict(ctx context.Context, sb lifecycle.Sandbox, e lifecycle
 		return err
 	}
 	if !known {
-		return hint.Wrap(fmt.Errorf("no record of the sandbox %s: another command has removed it", sb.Name), "run the command again")
+		return hint.Wrap(fmt.Errorf("no record of sandbox %s: another command has removed it", sb.Name), "run the command again")
 	}
 	is, err := d.restrict(ctx, d, sb.Name, policy, rec.Applied, func(applied []string) error {
 		rec.Applied = applied
@@ -65,7 +65,7 @@ func (d *Driver) CreatedPolicy(name string) (policy egress.Policy, err error) {
 	rec, _, err := d.records().read(name)
 	if err == nil && rec.Egress != "" {
 		if err = json.Unmarshal(rec.Policy, &policy); err != nil {
-			err = fmt.Errorf("reading the network policy of the sandbox %s: %w", name, err)
+			err = fmt.Errorf("reading the network policy of sandbox %s: %w", name, err)
 		}
 	}
 	return policy, err

@@ -344,7 +344,7 @@ func TestRefusedChangeIsAnError(t *testing.T) {
 	w.fake.Set(t, func(s *sandboxcli.Settings) { s.Faults.NoRules = "the daemon is busy" })
 	more := egress.Policy{Mode: egress.Allowlist, Rules: entries(t, "a.example", "b.example")}
 	err = w.driver.Restrict(t.Context(), w.sb, lifecycle.Egress{Policy: policy, Amended: more, Now: true})
-	assert.ErrorContains(t, err, "adding network rules to the sandbox")
+	assert.ErrorContains(t, err, "adding network rules to sandbox")
 	assert.NilError(t, w.restrict(t, more), "only a warning without the user")
 	assert.Equal(t, len(w.said), 1)
 }

@@ -182,7 +182,7 @@ func (s *sbx) template(ctx context.Context, d *Driver, image string) ([]string, 
 	// sbx adds neither docker.io/ nor a tag (contract, section 5.1).
 	full, err := reference.ParseDockerRef(image)
 	if err != nil {
-		return nil, fmt.Errorf("the image %q: %w", image, err)
+		return nil, fmt.Errorf("image %q: %w", image, err)
 	}
 	return []string{"--pull", "missing", "--template", full.String()}, nil
 }

@@ -245,7 +245,7 @@ func TestImageIsLoadedOnce(t *testing.T) {
 			assert.DeepEqual(t, args, first)
 		}
 		assert.Equal(t, engine.saved, 1)
-		assert.DeepEqual(t, said, []string{"Copying the image " + engines.BaseImage() + " to sbx (once)"})
+		assert.DeepEqual(t, said, []string{"Copying image " + engines.BaseImage() + " to sbx (once)"})
 		t.Cleanup(func() {
 			_, err := api.ImageRemove(context.WithoutCancel(t.Context()), first[3], moby.ImageRemoveOptions{})
 			assert.Check(t, err)
@@ -273,7 +273,7 @@ func TestPulledImagesHaveFullNames(t *testing.T) {
 		assert.DeepEqual(t, args, []string{"--pull", "missing", "--template", full})
 	}
 	_, err := (&sbx{}).template(t.Context(), nil, "No Image")
-	assert.ErrorContains(t, err, `the image "No Image": invalid reference format`)
+	assert.ErrorContains(t, err, `image "No Image": invalid reference format`)
 }
 
 func TestKeys(t *testing.T) {

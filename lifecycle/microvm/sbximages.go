@@ -31,11 +31,11 @@ func (s *sbx) load(ctx context.Context, d *Driver, image string) (ref string, fo
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("inspecting the image %q: %w", image, err)
+		return "", false, fmt.Errorf("inspecting image %q: %w", image, err)
 	}
 	id := strings.TrimPrefix(res.ID, "sha256:")
 	if len(id) < 12 {
-		return "", false, fmt.Errorf("invalid ID %q of the image %q", res.ID, image)
+		return "", false, fmt.Errorf("invalid ID %q of image %q", res.ID, image)
 	}
 	id = id[:12]
 	ref = repository + ":" + id
@@ -48,12 +48,12 @@ func (s *sbx) load(ctx context.Context, d *Driver, image string) (ref string, fo
 	if err != nil || has {
 		return ref, true, err
 	}
-	d.Report("Copying the image " + image + " to sbx (once)")
+	d.Report("Copying image " + image + " to sbx (once)")
 	if _, err := s.engine.ImageTag(ctx, moby.ImageTagOptions{Source: res.ID, Target: ref}); err != nil {
-		return "", false, fmt.Errorf("tagging the image %q for sbx: %w", image, err)
+		return "", false, fmt.Errorf("tagging image %q for sbx: %w", image, err)
 	}
 	if err := s.transfer(ctx, d, ref); err != nil {
-		return "", false, fmt.Errorf("copying the image %q to sbx: %w", image, err)
+		return "", false, fmt.Errorf("copying image %q to sbx: %w", image, err)
 	}
 	return ref, true, nil
 }

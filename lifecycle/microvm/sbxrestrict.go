@@ -121,7 +121,7 @@ func (c change) apply(ctx context.Context, d *Driver, name string) error {
 func removeRules(ctx context.Context, d *Driver, name string, ids []string) error {
 	for _, id := range ids {
 		if _, err := d.call(ctx, limitList, "policy", "rm", "network", "--force", "--sandbox", name, "--id", id); err != nil {
-			return fmt.Errorf("removing a network rule of the sandbox %s: %w", name, err)
+			return fmt.Errorf("removing a network rule of sandbox %s: %w", name, err)
 		}
 	}
 	return nil
@@ -139,7 +139,7 @@ func addRules(ctx context.Context, d *Driver, name, decision string, list []acce
 		return nil
 	}
 	if _, err := d.call(ctx, limitList, "policy", decision, "network", "--sandbox", name, strings.Join(resources, ",")); err != nil {
-		return fmt.Errorf("adding network rules to the sandbox %s: %w", name, err)
+		return fmt.Errorf("adding network rules to sandbox %s: %w", name, err)
 	}
 	return nil
 }

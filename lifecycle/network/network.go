@@ -166,7 +166,7 @@ func Log(ctx context.Context, h host.Host, over config.Overrides, everything, fo
 		return logMicroVM(ctx, h, n, everything, follow, each)
 	}
 	if n.sb.Proxy == "" {
-		return hint.Wrap(fmt.Errorf("no network log: the sandbox %s does not exist yet", n.name), "create it with %q", "docker ralph shell -- true")
+		return hint.Wrap(fmt.Errorf("no network log: sandbox %s does not exist yet", n.name), "create it with %q", "docker ralph shell -- true")
 	}
 	return Decisions(ctx, n.driver, n.sb, time.Time{}, follow, func(decision egress.Decision) {
 		if everything || decision.Decision == egress.Refused {

@@ -81,7 +81,7 @@ func (l *Loop) Repaired(reason string) {
 	}
 	n := l.base
 	n.Event, n.Time, n.Reason = SandboxRepaired, time.Now().UTC(), termsafe.Line(reason)
-	n.Text = fmt.Sprintf("The sandbox %s was repaired: %s", n.Sandbox, n.Reason)
+	n.Text = fmt.Sprintf("Sandbox %s was repaired: %s", n.Sandbox, n.Reason)
 	l.sender.Send(n)
 }
 

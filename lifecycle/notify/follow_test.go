@@ -64,7 +64,7 @@ func TestLoopNotifications(t *testing.T) {
 
 	emit(l, &runlog.Question{ID: "a/2", Question: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: at},
 		&runlog.LimitNear{Name: "max_cost_usd", Used: 8.5, Limit: 10})
-	l.Repaired("the sandbox box was stopped")
+	l.Repaired("sandbox box was stopped")
 	all := parse(t, waitForLines(t, out, 4))
 	texts := map[string]Notification{}
 	for _, n := range all {
@@ -73,7 +73,7 @@ func TestLoopNotifications(t *testing.T) {
 	question := texts["Task a/2 needs an answer: Which? 1. x (default), 2. y"]
 	assert.DeepEqual(t, question.Question, &Question{Text: "Which?", Options: []string{"x", "y"}, Default: "x", DefaultAt: &at})
 	assert.DeepEqual(t, texts["build of example/app:main is near its limit: $8.50 of $10.00 (max_cost_usd)"].Limit, &Limit{"max_cost_usd", 8.5, 10})
-	assert.Equal(t, texts["The sandbox box was repaired: the sandbox box was stopped"].Event, SandboxRepaired)
+	assert.Equal(t, texts["Sandbox box was repaired: sandbox box was stopped"].Event, SandboxRepaired)
 
 	emit(l, &runlog.LoopEnd{Stop: "max_cost_usd", ExitCode: 4, Error: "too expensive", Summary: "Total: 1 run"})
 	l.Ended(4, nil)
@@ -115,10 +115,10 @@ func TestEndHasFixedWordsOnly(t *testing.T) {
 func TestEndWithoutEvent(t *testing.T) {
 	t.Parallel()
 	l, out, _ := followed(t)
-	l.Ended(0, errors.New("the sandbox box was removed"))
+	l.Ended(0, errors.New("sandbox box was removed"))
 	end := parse(t, waitForLines(t, out, 1))[0]
-	assert.DeepEqual(t, end.End, &End{ExitCode: 1, Error: "the sandbox box was removed"})
-	assert.Equal(t, end.Text, "build of example/app:main ended: exit code 1. the sandbox box was removed")
+	assert.DeepEqual(t, end.End, &End{ExitCode: 1, Error: "sandbox box was removed"})
+	assert.Equal(t, end.Text, "build of example/app:main ended: exit code 1. sandbox box was removed")
 }
 
 // Its log says that it is complete, and the host that its commits are not on the user's branch.
@@ -161,10 +161,10 @@ func TestDetachedLoopHasNotEnded(t *testing.T) {
 func TestLostConnectionIsNotAnEnd(t *testing.T) {
 	t.Parallel()
 	l, out, _ := followed(t)
-	l.Ended(0, fmt.Errorf("%w: it continues in the sandbox box", lifecycle.ErrDisconnected))
+	l.Ended(0, fmt.Errorf("%w: it continues in sandbox box", lifecycle.ErrDisconnected))
 	n := parse(t, waitForLines(t, out, 1))[0]
 	assert.Equal(t, n.Event, ConnectionLost)
-	assert.Equal(t, n.Text, "build of example/app:main: lost the connection to the engine: it continues in the sandbox box")
+	assert.Equal(t, n.Text, "build of example/app:main: lost the connection to the engine: it continues in sandbox box")
 	assert.Assert(t, n.End == nil)
 }
 

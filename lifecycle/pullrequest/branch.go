@@ -34,7 +34,7 @@ func (b *branch) find(ctx context.Context, base string) (err error) {
 	}
 	switch {
 	case b.tip == "":
-		return fmt.Errorf("the branch %s has no commits", termsafe.Name(b.name))
+		return fmt.Errorf("branch %s has no commits", termsafe.Name(b.name))
 	case b.base == "":
 		return hint.Wrap(errors.New("the default branch of origin is unknown"), "pass --base, or run %q", "git remote set-head origin --auto")
 	case b.name == main || b.name == b.base:

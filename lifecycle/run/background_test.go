@@ -78,7 +78,7 @@ func TestDetachedLoopWritesALog(t *testing.T) {
 	h.ReportBackgroundLoops(wt)
 	log, err = os.ReadFile(h.background.path)
 	assert.NilError(t, err)
-	assert.Check(t, is.Contains(string(log), `Note: "ralph build" is running in the background in the sandbox ralph-a-b, since `))
+	assert.Check(t, is.Contains(string(log), `Note: "ralph build" is running in the background in sandbox ralph-a-b, since `))
 
 	_, err = host.Ended(h.StateDir, sb.Name)
 	assert.ErrorIs(t, err, fs.ErrNotExist)

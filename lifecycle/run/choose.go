@@ -126,7 +126,7 @@ func atDockerSandbox(h host.Host, at *Choice, known bool, cfg config.Effective) 
 	}
 	template, ok := microvm.Template(cfg.Agent.Name)
 	if !ok {
-		return hint.Wrap(fmt.Errorf("docker sandbox has no image for the agent %q", cfg.Agent.Name), "pass one with --image")
+		return hint.Wrap(fmt.Errorf("docker sandbox has no image for agent %q", cfg.Agent.Name), "pass one with --image")
 	}
 	useTemplate(h, at, template)
 	return nil
@@ -174,7 +174,7 @@ func imageForSbx(ctx context.Context, h host.Host, at *Choice, current string, c
 	case unknown != nil:
 		return unknown
 	default:
-		return hint.Wrap(fmt.Errorf("sbx has no image for the agent %q, and there is no engine to build one: %w", cfg.Agent.Name, err), "start an engine, or pass an image with --image")
+		return hint.Wrap(fmt.Errorf("sbx has no image for agent %q, and there is no engine to build one: %w", cfg.Agent.Name, err), "start an engine, or pass an image with --image")
 	}
 }
 
@@ -190,7 +190,7 @@ func useTemplate(h host.Host, at *Choice, template string) {
 	default:
 		return
 	}
-	h.Report(fmt.Sprintf("Warning: %s has no effect: the image %s is used as it is", without, template))
+	h.Report(fmt.Sprintf("Warning: %s has no effect: image %s is used as it is", without, template))
 }
 
 // ping returns an error if there is no engine.

@@ -43,7 +43,7 @@ func (t Target) checkOwner(ctx context.Context, h host.Host) error {
 }
 
 func (t Target) elsewhere(what string) error {
-	return hint.Wrap(fmt.Errorf("the branch %s has the %s %s", t.wt.Scope.Branch, what, t.name), "remove it with %q", "docker ralph clean "+t.name)
+	return hint.Wrap(fmt.Errorf("branch %s has the %s %s", t.wt.Scope.Branch, what, t.name), "remove it with %q", "docker ralph clean "+t.name)
 }
 
 // maxReflog is the budget of a branch's reflog, which the agent of a live sandbox can write.

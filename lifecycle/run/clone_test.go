@@ -32,7 +32,7 @@ func ownerTarget(t *testing.T, listed string) (Target, host.Host) {
 func TestNoCloneOfABranchWithAMicroVM(t *testing.T) {
 	for _, tc := range []struct{ name, listed, scope, err string }{
 		{name: "without one", listed: "other"},
-		{name: "with one", listed: "box", scope: "main", err: "the branch main has the microVM box"},
+		{name: "with one", listed: "box", scope: "main", err: "branch main has the microVM box"},
 		{name: "with one that was removed by hand", listed: "other", scope: "main"},
 		{name: "of another branch with its name", listed: "box", scope: "dev"},
 	} {
@@ -62,7 +62,7 @@ func TestNoMicroVMOfABranchWithAClone(t *testing.T) {
 	vm.spec.Clone, vm.Kind = false, microvm.DockerSandbox
 	ephemeral.spec.Ephemeral, ephemeral.Kind = true, vm.Kind
 	again.spec.Clone = false // it replaces the clone
-	assert.Error(t, vm.checkOwner(t.Context(), h), "the branch main has the container box")
+	assert.Error(t, vm.checkOwner(t.Context(), h), "branch main has the container box")
 	for _, other := range []Target{ephemeral, again, clone} {
 		assert.NilError(t, other.checkOwner(t.Context(), h))
 	}

@@ -88,10 +88,10 @@ func givenUp(ctx context.Context, err error) error {
 
 // disconnected is the error for a command that may still run in a sandbox.
 func disconnected(command, sandbox string) error {
-	err := fmt.Errorf("%w: %q may still be running in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sandbox)
+	err := fmt.Errorf("%w: %q may still be running in sandbox %s", lifecycle.ErrDisconnected, "ralph "+command, sandbox)
 	switch {
 	case host.IsLoop(command):
-		return hint.Wrap(err, "attach to it with %q", "docker ralph attach")
+		return hint.Wrap(err, "attach to it with %q", "docker ralph attach "+sandbox)
 	}
 	return hint.Wrap(err, "stop it with %q", "docker ralph stop "+sandbox)
 }
@@ -132,7 +132,7 @@ func (s *starter) again(ctx context.Context, tried *attempted, err error) (bool,
 	if tried.unknown {
 		return false, disconnected(s.command, s.name)
 	}
-	return false, hint.Wrap(fmt.Errorf("%w: %q has not started in the sandbox %s", lifecycle.ErrDisconnected, "ralph "+s.command, s.name),
+	return false, hint.Wrap(fmt.Errorf("%w: %q has not started in sandbox %s", lifecycle.ErrDisconnected, "ralph "+s.command, s.name),
 		"run the command again")
 }
 

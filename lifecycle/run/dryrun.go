@@ -98,7 +98,7 @@ func (t Target) previewImage(ctx context.Context) (string, error) {
 	case errdefs.IsNotFound(err):
 		return t.Image + " would be pulled", nil
 	case err != nil:
-		return "", fmt.Errorf("inspecting the image %s: %w", t.Image, err)
+		return "", fmt.Errorf("inspecting image %s: %w", t.Image, err)
 	case t.opts.Rebuild && t.Build:
 		return t.Image + " would be rebuilt", nil
 	}

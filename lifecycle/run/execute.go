@@ -268,7 +268,7 @@ func (h session) exec(ctx context.Context, r Ready, rec *resumer, sb lifecycle.S
 	tried.unknown = unstarted != nil && unstarted.Unknown
 	tried.err = err
 	if errors.Is(err, lifecycle.ErrDetached) {
-		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in the sandbox %s", command, sb.Name))
+		h.Report(fmt.Sprintf("\nDetached: ralph %s continues in sandbox %s", command, sb.Name))
 		if host.IsLoop(command) {
 			LeaveLoop(ctx, h.Host, sb.Name)
 		}

@@ -59,7 +59,7 @@ func stageConfig(ctx context.Context, h host.Host, r Ready, sb lifecycle.Sandbox
 		err = d.CopyConfig(ctx, sb, staging.Shown(), name)
 	}
 	if err != nil {
-		return nil, hint.Wrap(fmt.Errorf("copying your agent settings for the sandbox %s: %w", sb.Name, err), "pass --no-host-config to run without them")
+		return nil, hint.Wrap(fmt.Errorf("copying your agent settings for sandbox %s: %w", sb.Name, err), "pass --no-host-config to run without them")
 	}
 	digest := files.Digest()
 	if !known || was != digest {

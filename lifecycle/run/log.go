@@ -52,7 +52,7 @@ func reportEnded(ctx context.Context, h host.Host, driver lifecycle.Driver, sb l
 func reportLost(ctx context.Context, h host.Host, d *container.Driver, sb lifecycle.Sandbox, timeout time.Duration) {
 	for _, p := range waitEnded(ctx, d, sb, timeout) {
 		if p.Gone {
-			h.Report(fmt.Sprintf("Warning: %s of %s was removed with its log", p.What, sb.Name))
+			h.Report(fmt.Sprintf("Warning: the %s of %s was removed with its log", p.What, sb.Name))
 			continue
 		}
 		reportLog(ctx, h, d, p)

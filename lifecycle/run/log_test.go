@@ -90,11 +90,11 @@ func TestEndedContainersAreReported(t *testing.T) {
 		},
 		{
 			name: "killed", code: 137, keeps: 1, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": numbered(12)}},
-			says: []string{"Warning: the sandbox sb was killed. The last lines of its log:\n  line 2\n  line 3\n", "  line 11\nAll of it is in "},
+			says: []string{"Warning: sandbox sb was killed. The last lines of its log:\n  line 2\n  line 3\n", "  line 11\nAll of it is in "},
 		},
 		{
 			name: "without a word since its start", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": exited(137)}, logs: map[string]string{"id": "old\nRESTARTED\n"}},
-			says: []string{"Warning: the sandbox sb was killed, without output in its log\n"},
+			says: []string{"Warning: sandbox sb was killed, without output in its log\n"},
 		},
 		{
 			name: "memory", code: 137, engine: logged{states: map[string]*apicontainer.State{"id": {Status: apicontainer.StateExited, ExitCode: 137, OOMKilled: true}}, logs: map[string]string{"id": ""}},
@@ -120,7 +120,7 @@ func TestEndedContainersAreReported(t *testing.T) {
 		},
 		{name: "left", err: lifecycle.ErrDetached, engine: logged{states: map[string]*apicontainer.State{"id": exited(1)}}},
 		{
-			name: "proxy", walled: true, code: 10, keeps: 1, says: []string{"Warning: the proxy sb.egress ended with exit code 1. The last lines of its log:\n  Error: no\n"},
+			name: "proxy", walled: true, code: 10, keeps: 1, says: []string{"Warning: proxy sb.egress ended with exit code 1. The last lines of its log:\n  Error: no\n"},
 			engine: logged{states: map[string]*apicontainer.State{"id": running, "sb.egress": exited(1)}, logs: map[string]string{"sb.egress": "Error: no\n"}},
 		},
 		{name: "success without a proxy", walled: true, engine: logged{states: map[string]*apicontainer.State{"id": running}}},
@@ -152,7 +152,7 @@ func TestEndedContainersAreReported(t *testing.T) {
 	}
 }
 
-// What could not be brought up tells what it has said, whether it runs or not.
+// The log of a container that failed to start is reported.
 func TestLogsOfAFailedStartAreReported(t *testing.T) {
 	var stderr bytes.Buffer
 	h := host.Host{StateDir: t.TempDir(), Stderr: &stderr}
@@ -166,8 +166,8 @@ func TestLogsOfAFailedStartAreReported(t *testing.T) {
 	d := &container.Driver{API: e}
 	sb := lifecycle.Sandbox{Name: "sb", ID: "id", Proxy: "10.242.0.2"}
 	reportFailed(t.Context(), h, d, sb)
-	assert.Check(t, is.Contains(stderr.String(), "Note: the sandbox sb runs. The last lines of its log:\n  Warning: no clock\n"))
-	assert.Check(t, is.Contains(stderr.String(), "Warning: the proxy sb.egress ended with exit code 1. The last lines of its log:\n  Error: no address\n"))
+	assert.Check(t, is.Contains(stderr.String(), "Note: sandbox sb runs. The last lines of its log:\n  Warning: no clock\n"))
+	assert.Check(t, is.Contains(stderr.String(), "Warning: proxy sb.egress ended with exit code 1. The last lines of its log:\n  Error: no address\n"))
 
 	// Nothing is said of what has nothing to say, or was never started.
 	stderr.Reset()

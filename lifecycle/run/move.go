@@ -62,7 +62,7 @@ type move struct {
 
 func (m move) run(ctx context.Context) error {
 	if err := m.locked(ctx); err != nil {
-		return fmt.Errorf("moving the sandbox %s from the engine %s: %w", m.name, m.from.Engine, err)
+		return fmt.Errorf("moving sandbox %s from engine %s: %w", m.name, m.from.Engine, err)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (m move) removeSandbox(ctx context.Context, sb lifecycle.Sandbox) error {
 			return err
 		}
 	}
-	m.host.Report(fmt.Sprintf("Moving the sandbox %s from the engine %s to %s", m.name, m.from.Engine, m.Engine))
+	m.host.Report(fmt.Sprintf("Moving sandbox %s from engine %s to %s", m.name, m.from.Engine, m.Engine))
 	if err := m.save(ctx, sb); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (m move) removeVolumes(ctx context.Context) error {
 	case saved: // removing the sandbox may have been interrupted
 		return m.driver.RemoveGit(ctx, m.name)
 	case has:
-		return hint.Wrap(fmt.Errorf("the volume %s may have the only copy of commits", volume),
+		return hint.Wrap(fmt.Errorf("volume %s may have the only copy of commits", volume),
 			"run %q without --move first, which recreates the sandbox with that volume", "docker ralph shell -- true")
 	}
 	return nil

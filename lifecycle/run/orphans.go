@@ -61,11 +61,11 @@ func sweepSandbox(ctx context.Context, h host.Host, d *container.Driver, sb life
 			return true, commits.FetchFrom(ctx, h, at)
 		}
 		if at, err := h.Here(ctx); err == nil && at.Has(sb) { // it is of this repository
-			h.Report(fmt.Sprintf("Warning: keeping the sandbox %s, whose worktree %s does not exist: it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, commits.DiscardHint(sb.Name)))
+			h.Report(fmt.Sprintf("Warning: keeping sandbox %s, whose worktree %s does not exist: it may have the only copy of its commits\nHint: %s", sb.Name, sb.Root, commits.DiscardHint(sb.Name)))
 		}
 		return false, nil
 	}, func() error {
-		h.Report(fmt.Sprintf("Removed the sandbox %s: its worktree %s does not exist", sb.Name, sb.Root))
+		h.Report(fmt.Sprintf("Removed sandbox %s: its worktree %s does not exist", sb.Name, sb.Root))
 		return nil
 	})
 }

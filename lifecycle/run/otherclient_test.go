@@ -33,7 +33,7 @@ func TestSandboxNameOfAnotherClient(t *testing.T) {
 
 		err = resolveName(t.Context(), host.Host{StateDir: t.TempDir()}, wt, &at)
 		if refused {
-			assert.Error(t, err, "the sandbox plain belongs to another client, una@laptop")
+			assert.Error(t, err, "sandbox plain belongs to another client, una@laptop")
 			continue
 		}
 		assert.NilError(t, err)

@@ -105,8 +105,8 @@ func TestWaitForTheEngineEnds(t *testing.T) {
 				began, rec := time.Now(), &resumer{}
 				_, err := f.rejoin(t.Context(), rec, signals)
 				assert.ErrorIs(t, err, lifecycle.ErrDisconnected)
-				assert.Error(t, err, `lost the connection to the engine: "ralph build" may still be running in the sandbox box`)
-				assert.DeepEqual(t, hint.Of(err), []string{`attach to it with "docker ralph attach"`})
+				assert.Error(t, err, `lost the connection to the engine: "ralph build" may still be running in sandbox box`)
+				assert.DeepEqual(t, hint.Of(err), []string{`attach to it with "docker ralph attach box"`})
 				assert.Check(t, time.Since(began).Round(time.Minute) == tc.after.Round(time.Minute), "%v", time.Since(began))
 				again, diedErr := rec.died(t.Context(), f.sb, 0, err)
 				assert.Check(t, !again)
@@ -129,8 +129,8 @@ func TestStartWaitsForTheEngine(t *testing.T) {
 	}{
 		{"away", 30 * time.Minute, attempted{}, errReset, true, "", "Warning: the engine does not answer: waiting for it\nReconnected: starting the loop\n"},
 		{"cut for a moment", 0, attempted{}, errReset, true, "", "Warning: lost the connection to the engine: retrying\n"},
-		{"gone", 2 * time.Hour, attempted{}, errReset, false, `lost the connection to the engine: "ralph build" has not started in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
-		{"gone, perhaps started", 2 * time.Hour, attempted{unknown: true}, errReset, false, `lost the connection to the engine: "ralph build" may still be running in the sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
+		{"gone", 2 * time.Hour, attempted{}, errReset, false, `lost the connection to the engine: "ralph build" has not started in sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
+		{"gone, perhaps started", 2 * time.Hour, attempted{unknown: true}, errReset, false, `lost the connection to the engine: "ralph build" may still be running in sandbox box`, "Warning: the engine does not answer: waiting for it\n"},
 		{"started", 0, attempted{started: true}, errReset, false, errReset.Error(), ""},
 		{"another error", 0, attempted{}, errNotStarted, false, errNotStarted.Error(), ""},
 	} {

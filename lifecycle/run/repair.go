@@ -31,7 +31,7 @@ func RepairSandboxes(ctx context.Context, h host.Host, names []string) error {
 	var errs []error
 	for _, l := range boxes {
 		if err := repair(ctx, h, l); err != nil {
-			errs = append(errs, fmt.Errorf("repairing the sandbox %s: %w", l.Sandbox.Name, err))
+			errs = append(errs, fmt.Errorf("repairing sandbox %s: %w", l.Sandbox.Name, err))
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -87,7 +87,7 @@ func repair(ctx context.Context, h host.Host, l host.Located) error {
 		return err
 	}
 	sweepOrphans(ctx, h, t.Driver)
-	h.Report(fmt.Sprintf("The sandbox %s works", sb.Name))
+	h.Report(fmt.Sprintf("Sandbox %s works", sb.Name))
 	return nil
 }
 

@@ -85,9 +85,9 @@ func (r *resumer) died(ctx context.Context, sb lifecycle.Sandbox, code int, err 
 	case m.What == "" && (!host.IsLoop(r.command) || err != nil && !errors.Is(err, ErrUnknownEnd)):
 		return false, err
 	}
-	cause := fmt.Sprintf("the sandbox %s %s", sb.Name, m.What)
+	cause := fmt.Sprintf("sandbox %s %s", sb.Name, m.What)
 	if m.What == "" {
-		cause = fmt.Sprintf("%q was killed in the sandbox %s", "ralph "+r.command, sb.Name)
+		cause = fmt.Sprintf("%q was killed in sandbox %s", "ralph "+r.command, sb.Name)
 	}
 	switch {
 	case !host.IsLoop(r.command):
@@ -107,7 +107,7 @@ func (r *resumer) died(ctx context.Context, sb lifecycle.Sandbox, code int, err 
 }
 
 func (r *resumer) stopError(what string) error {
-	return hint.Wrap(fmt.Errorf("the sandbox %s %s while %q ran in it", r.name, what, r.command), "the next command restarts it")
+	return hint.Wrap(fmt.Errorf("sandbox %s %s while %q ran in it", r.name, what, r.command), "the next command restarts it")
 }
 
 // stopped reports whether the user has stopped the sandbox.

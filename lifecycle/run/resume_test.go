@@ -41,7 +41,7 @@ func TestLoopSurvivesItsEngine(t *testing.T) {
 	}{
 		{"killed with its connection", lifecycle.Running, lifecycle.Sandbox{Name: "box"}, ErrUnknownEnd, 0, true, ""},
 		{"stopped", lifecycle.Stopped, lifecycle.Sandbox{Name: "box"}, ErrUnknownEnd, 0, true, ""},
-		{"unknown", lifecycle.Running, lifecycle.Sandbox{Name: "box"}, broken, 0, false, "may still be running in the sandbox box"},
+		{"unknown", lifecycle.Running, lifecycle.Sandbox{Name: "box"}, broken, 0, false, "may still be running in sandbox box"},
 		{"not started again yet", lifecycle.Stopped, lifecycle.Sandbox{}, broken, 1, true, broken.Error()},
 		{"never started", lifecycle.Stopped, lifecycle.Sandbox{}, broken, 0, false, broken.Error()},
 	} {
@@ -72,6 +72,6 @@ func TestStoppedLoopIsNotRestarted(t *testing.T) {
 		assert.NilError(t, h.RecordStop("box"))
 		again, err := r.died(t.Context(), sb, exitKilled, nil)
 		assert.Assert(t, !again)
-		assert.Error(t, err, `the sandbox box was stopped while "build" ran in it`)
+		assert.Error(t, err, `sandbox box was stopped while "build" ran in it`)
 	}
 }

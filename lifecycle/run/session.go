@@ -83,7 +83,7 @@ func (h session) began(pid uint32) {
 func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record, began func(pid uint32), git *commits.Git, event func(runlog.Event)) (stop func(), err error) {
 	relayer, ok := s.driver.(lifecycle.Relayer)
 	if !ok {
-		return nil, fmt.Errorf("the driver %s does not connect sandboxes with this machine", s.driver.Name())
+		return nil, fmt.Errorf("driver %s does not connect sandboxes with this machine", s.driver.Name())
 	}
 	command, _ := host.LoopCommand(n.Command)
 	store, closeStore, err := s.storeOf(ctx, n)
@@ -128,7 +128,7 @@ func (s sessions) serveLeft(ctx context.Context, sb lifecycle.Sandbox, left []ho
 		stop, err := s.serve(ctx, sb, n, nil, git, loop.Event)
 		if err != nil {
 			loop.Close()
-			s.host.Warn(fmt.Errorf("connecting %q in the sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))
+			s.host.Warn(fmt.Errorf("connecting %q in sandbox %s: %w", strings.Join(n.Command, " "), sb.Name, err))
 			continue
 		}
 		stops = append(stops, func() {

@@ -26,7 +26,7 @@ func (h session) setUp(ctx context.Context, r Ready, sb lifecycle.Sandbox, alone
 	case !alone && shell:
 		return nil
 	case !alone:
-		return hint.Wrap(fmt.Errorf("the sandbox %s is not set up, and another command is running in it", sb.Name), "wait for its end")
+		return hint.Wrap(fmt.Errorf("sandbox %s is not set up, and another command is running in it", sb.Name), "wait for its end")
 	}
 
 	for _, command := range commands {
@@ -55,7 +55,7 @@ func (h session) runSetUp(ctx context.Context, r Ready, sb lifecycle.Sandbox, co
 		Stdout: output, Stderr: output,
 	})
 	if err == nil && code != 0 {
-		err = fmt.Errorf("setting up the sandbox %s: %q has failed with exit code %d", sb.Name, command, code)
+		err = fmt.Errorf("setting up sandbox %s: %q has failed with exit code %d", sb.Name, command, code)
 	}
 	return err
 }

@@ -100,7 +100,7 @@ func (t *supervisor) check(ctx context.Context) {
 		t.failed = ""
 	case t.failed != err.Error():
 		t.failed = err.Error()
-		t.host.Report(fmt.Sprintf("Warning: repairing the sandbox %s: %v", sb.Name, err))
+		t.host.Report(fmt.Sprintf("Warning: repairing sandbox %s: %v", sb.Name, err))
 	}
 }
 
@@ -123,7 +123,7 @@ func (t *supervisor) repair(ctx context.Context, sb lifecycle.Sandbox) error {
 	}
 	t.run = "" // see check
 	if sb.State == lifecycle.Running {
-		t.host.Report(fmt.Sprintf("Warning: the network of the sandbox %s was interrupted: restored it", sb.Name))
+		t.host.Report(fmt.Sprintf("Warning: the network of sandbox %s was interrupted: restored it", sb.Name))
 		t.ready.notify.Repaired("its network was interrupted")
 	}
 	return nil

@@ -61,5 +61,5 @@ func (h session) awaitLeft(ctx context.Context, r Ready, sb lifecycle.Sandbox, l
 }
 
 func (h session) reportTurn(sandbox string) {
-	h.Report(fmt.Sprintf("Waiting for another loop in the sandbox %s\nHint: pass --worktree=NAME to run a loop beside it", sandbox))
+	h.Report(fmt.Sprintf("Waiting for another loop in sandbox %s\nHint: pass --worktree=NAME to run a loop beside it", sandbox))
 }

@@ -54,7 +54,7 @@ func TestBuildsTakeTurns(t *testing.T) {
 		assert.Check(t, err)
 		taken <- leaveSecond
 	}()
-	assert.Assert(t, is.Contains(<-said, "Waiting for another loop in the sandbox ralph-a\n"))
+	assert.Assert(t, is.Contains(<-said, "Waiting for another loop in sandbox ralph-a\n"))
 	assert.Equal(t, len(taken), 0)
 
 	ctx, cancel := context.WithCancel(t.Context())

@@ -61,7 +61,7 @@ func serve(ctx context.Context, c connector, handler http.Handler, report func(s
 	}
 	if err != nil && !errors.Is(err, errTaken) {
 		cancel()
-		return nil, fmt.Errorf("connecting to the sandbox %s: %w", c.sandbox.Name, err)
+		return nil, fmt.Errorf("connecting to sandbox %s: %w", c.sandbox.Name, err)
 	}
 	s := &Session{connector: c, report: report, cancel: cancel, done: make(chan struct{})}
 	s.server = s.newServer(life, handler)
@@ -132,7 +132,7 @@ func (s *Session) run(ctx context.Context, conn *yamux.Session, err error) {
 			failures++
 			if failures >= reportAt && !reported && ctx.Err() == nil && !errors.Is(err, errTaken) {
 				reported = true
-				s.report(fmt.Sprintf("Warning: lost the connection to the sandbox %s, connecting again: %v", s.sandbox.Name, err))
+				s.report(fmt.Sprintf("Warning: lost the connection to sandbox %s, connecting again: %v", s.sandbox.Name, err))
 			}
 			if !s.wait(ctx, failures) {
 				return
@@ -141,7 +141,7 @@ func (s *Session) run(ctx context.Context, conn *yamux.Session, err error) {
 		}
 		if reported {
 			reported = false
-			s.report(fmt.Sprintf("Connected to the sandbox %s again", s.sandbox.Name))
+			s.report(fmt.Sprintf("Connected to sandbox %s again", s.sandbox.Name))
 		}
 	}
 }

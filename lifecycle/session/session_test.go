@@ -170,8 +170,8 @@ func TestLostConnectionIsMadeAgain(t *testing.T) {
 		f.relays <- relay
 	}
 	assert.NilError(t, first.Close())
-	assert.Equal(t, <-f.reports, "Warning: lost the connection to the sandbox sb, connecting again: no such container")
-	assert.Equal(t, <-f.reports, "Connected to the sandbox sb again")
+	assert.Equal(t, <-f.reports, "Warning: lost the connection to sandbox sb, connecting again: no such container")
+	assert.Equal(t, <-f.reports, "Connected to sandbox sb again")
 	answer, err := post(t, <-f.guests, wire.Peer{}, "/", "x")
 	assert.NilError(t, err)
 	assert.Equal(t, answer, "{false 0} x")
@@ -212,7 +212,7 @@ func TestStoppedSandboxIsNotStarted(t *testing.T) {
 	s := f.serve(t)
 	f.relays <- listening(f.guests)
 	assert.NilError(t, (<-f.guests).Close())
-	assert.Equal(t, <-f.reports, "Warning: lost the connection to the sandbox sb, connecting again: the sandbox is stopped")
+	assert.Equal(t, <-f.reports, "Warning: lost the connection to sandbox sb, connecting again: the sandbox is stopped")
 	s.Close()
 	assert.Equal(t, len(f.relays), 1)
 }
@@ -253,10 +253,10 @@ func TestFailedConnection(t *testing.T) {
 		relay func(net.Conn) error
 		want  string
 	}{
-		"no exec":        {failing, "connecting to the sandbox sb: no such container"},
-		"it ends":        {ended, "connecting to the sandbox sb: ralph has ended"},
-		"another answer": {answering("OCI runtime exec failed: exec failed\r\n" + strings.Repeat(" ", maxQuoted)), `connecting to the sandbox sb: unexpected answer of ralph: "OCI runtime exec failed: exec failed"`},
-		"no answer":      {answering(""), "connecting to the sandbox sb: no answer of ralph within 20ms"},
+		"no exec":        {failing, "connecting to sandbox sb: no such container"},
+		"it ends":        {ended, "connecting to sandbox sb: ralph has ended"},
+		"another answer": {answering("OCI runtime exec failed: exec failed\r\n" + strings.Repeat(" ", maxQuoted)), `connecting to sandbox sb: unexpected answer of ralph: "OCI runtime exec failed: exec failed"`},
+		"no answer":      {answering(""), "connecting to sandbox sb: no answer of ralph within 20ms"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)

@@ -90,7 +90,7 @@ func (r *rewrite) run(ctx context.Context) (rewritten map[string]string, err err
 	rewritten = map[string]string{}
 	for _, id := range r.commits {
 		if rewritten[id], err = r.commit(ctx, id, rewritten); err != nil {
-			return nil, fmt.Errorf("rewriting the commit %s: %w", id, err)
+			return nil, fmt.Errorf("rewriting commit %s: %w", id, err)
 		}
 	}
 	_, err = r.git(ctx, "", "update-ref", "-m", "ralph: leave out what cannot leave the sandbox", "HEAD", rewritten[r.head], r.head)

@@ -123,7 +123,7 @@ func (w Worktree) populate(ctx context.Context, changes map[string]bool) error {
 			}
 		}
 		if err != nil {
-			return fmt.Errorf("adding a commit to the repository %s: %w", path, err)
+			return fmt.Errorf("adding a commit to repository %s: %w", path, err)
 		}
 	}
 	return nil

@@ -74,7 +74,7 @@ func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 	tip := b.commit(ctx, b.ref)
 	if tip == "" && b.last != "" {
 		if _, err := b.git(ctx, "", "update-ref", b.ref, b.last, ""); err != nil {
-			return nil, fmt.Errorf("recreating the branch %s: %w", b.Name(), err)
+			return nil, fmt.Errorf("recreating branch %s: %w", b.Name(), err)
 		}
 		tip = b.last
 		notes = append(notes, fmt.Sprintf("recreated branch %s at %s", b.Name(), shortHash(tip)))

@@ -54,7 +54,7 @@ func (b *Branch) OffBranch(ctx context.Context) (find func(ctx context.Context, 
 		delete(made, "")
 		found, err := b.lacking(ctx, slices.Sorted(maps.Keys(made)), before)
 		if err != nil {
-			return nil, fmt.Errorf("searching for commits that the branch %s lacks: %w", b.Name(), err)
+			return nil, fmt.Errorf("searching for commits that branch %s lacks: %w", b.Name(), err)
 		}
 		for _, id := range found {
 			if _, err := b.save(ctx, id); err != nil {

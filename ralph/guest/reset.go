@@ -10,7 +10,7 @@ import (
 func (b *Branch) Reset(ctx context.Context, commit string) (notes []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("resetting the branch %s to %s: %w", b.Name(), shortHash(commit), err)
+			err = fmt.Errorf("resetting branch %s to %s: %w", b.Name(), shortHash(commit), err)
 		}
 	}()
 	target := commit

@@ -58,6 +58,6 @@ func TestResetFails(t *testing.T) {
 	b := currentBranch(t.Context(), top)
 	start := sh("git rev-parse HEAD; echo 2 >a; git commit -qam two; touch .git/index.lock")
 	_, err := b.Reset(t.Context(), start)
-	assert.ErrorContains(t, err, "resetting the branch main to "+start[:7]+": ")
+	assert.ErrorContains(t, err, "resetting branch main to "+start[:7]+": ")
 	assert.Equal(t, sh("cat a; git log -1 --format=%s"), "2\ntwo")
 }

@@ -55,7 +55,7 @@ func (c *call) daemonVerbs(args []string) (int, error) {
 		if c.settings.Faults.NoDaemon {
 			return 0, c.ensureServing()
 		}
-		// MEAS v0.45.1 S21: it mends a lost engine. That sandboxes go on is ?.
+		// MEAS v0.45.1 S21: it restores the engine (unverified: sandboxes keep running).
 		return 0, Update(c.dir, func(s *Settings) { s.DaemonUp, s.EngineUp = true, true })
 	}
 	return 0, c.fail("unknown command %q for \"sbx daemon\"", verb)

@@ -175,7 +175,7 @@ func (c *call) commit(r record, tag, output string) (err error) {
 	defer func() { _ = api.Close() }()
 	made, err := api.ContainerCommit(c.ctx, r.Container, client.ContainerCommitOptions{Reference: tag})
 	if err != nil {
-		return fmt.Errorf("saving the sandbox %q: %w", r.Name, err)
+		return fmt.Errorf("saving sandbox %q: %w", r.Name, err)
 	}
 	if c.cli == sbx {
 		image := loaded{Reference: tag, Digest: strings.TrimPrefix(made.ID, "sha256:"), Image: made.ID, CreatedAt: r.LastUsed}
@@ -188,7 +188,7 @@ func (c *call) commit(r record, tag, output string) (err error) {
 	}
 	archive, err := api.ImageSave(c.ctx, []string{tag})
 	if err != nil {
-		return fmt.Errorf("saving the sandbox %q: %w", r.Name, err)
+		return fmt.Errorf("saving sandbox %q: %w", r.Name, err)
 	}
 	defer func() { _ = archive.Close() }()
 	f, err := os.Create(output)

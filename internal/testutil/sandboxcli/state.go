@@ -114,11 +114,11 @@ func (s store) list() ([]record, error) {
 // forget removes all traces of a sandbox.
 func (s store) forget(r record) error {
 	if err := os.Remove(s.path("sandboxes", r.Name+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("removing the sandbox %q: %w", r.Name, err)
+		return fmt.Errorf("removing sandbox %q: %w", r.Name, err)
 	}
 	for _, sub := range []string{"homes", "sessions"} {
 		if err := os.RemoveAll(s.path(sub, r.Name)); err != nil {
-			return fmt.Errorf("removing the sandbox %q: %w", r.Name, err)
+			return fmt.Errorf("removing sandbox %q: %w", r.Name, err)
 		}
 	}
 	return nil

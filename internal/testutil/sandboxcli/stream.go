@@ -38,11 +38,11 @@ func (p processes) pipes(conn *net.UnixConn, req request, g guest) (int, error) 
 		}()
 	}
 	code, err := p.wait(conn, req)
-	patience := time.After(leftOver)
+	timeout := time.After(leftOver)
 	for range 2 {
 		select {
 		case <-output:
-		case <-patience:
+		case <-timeout:
 			return code, err
 		}
 	}

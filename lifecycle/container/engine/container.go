@@ -39,7 +39,7 @@ func RemoveContainer(ctx context.Context, api API, id string) error {
 		err = awaitRemoval(ctx, api, id)
 	}
 	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing the container %s: %w", id, err)
+		return fmt.Errorf("removing container %s: %w", id, err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (i *Installer) list(ctx context.Context, repository string) (client.ImageLi
 func (i *Installer) Remove(ctx context.Context, tag string) error {
 	_, err := i.API.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
-		return fmt.Errorf("removing the image %s: %w", tag, err)
+		return fmt.Errorf("removing image %s: %w", tag, err)
 	}
 	return nil
 }

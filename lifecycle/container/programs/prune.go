@@ -60,7 +60,7 @@ func (i *Installer) removeOldProgram(ctx context.Context, tag string, age time.D
 		_, err = i.API.ImageRemove(ctx, tag, client.ImageRemoveOptions{})
 	}
 	if err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-		return fmt.Errorf("removing the image %s of an earlier version: %w", tag, err)
+		return fmt.Errorf("removing image %s of an earlier version: %w", tag, err)
 	}
 	return nil
 }

@@ -39,25 +39,25 @@ func (m Mapper) Map(ctx context.Context, image, user string) (string, error) {
 	uid, gid, _ := strings.Cut(user, ":")
 	res, err := m.API.ImageInspect(ctx, image)
 	if err != nil {
-		return "", fmt.Errorf("inspecting the image %s: %w", image, err)
+		return "", fmt.Errorf("inspecting image %s: %w", image, err)
 	}
 	_, digest, _ := strings.Cut(res.ID, ":")
 	record := filepath.Join(m.StateDir, "images", strings.Join([]string{digest, uid, gid}, "-"))
 	if _, err := os.Stat(record); err == nil {
 		return res.ID, nil
 	}
-	tag := fmt.Sprintf("docker-ralph/fitted:%.12s-%s-%s-home", digest, uid, gid)
+	tag := fmt.Sprintf("docker-ralph/user-mapped:%.12s-%s-%s-home", digest, uid, gid)
 	mapped, err := m.API.ImageInspect(ctx, tag)
 	switch {
 	case err == nil && isFrom(mapped, res.ID):
 		return mapped.ID, nil
 	case err != nil && !errdefs.IsNotFound(err):
-		return "", fmt.Errorf("inspecting the image %s: %w", tag, err)
+		return "", fmt.Errorf("inspecting image %s: %w", tag, err)
 	}
 	id, err := m.mapUser(ctx, res.ID, tag, uid, gid)
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("adding the user %s to the image %s: %w", user, image, err)
+		return "", fmt.Errorf("adding the user %s to image %s: %w", user, image, err)
 	case id != "":
 		return id, nil
 	}

@@ -29,6 +29,6 @@ func TestEarlierErrorIsKept(t *testing.T) {
 	assert.NilError(t, l.Close())
 	ctx, cancel := context.WithTimeout(t.Context(), 2200*time.Millisecond)
 	defer cancel()
-	_, err = Question{Proxy: own}.connectPatiently(lateContext{ctx, time.Now().Add(2 * time.Second)}, "target.example:443")
+	_, err = Question{Proxy: own}.connectWithRetry(lateContext{ctx, time.Now().Add(2 * time.Second)}, "target.example:443")
 	assert.ErrorContains(t, err, "refused")
 }
