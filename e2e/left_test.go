@@ -109,8 +109,8 @@ func TestSecretScanOfAFollowedLoop(t *testing.T) {
 	assert.Equal(t, w.git(t, "rev-list", "--all", "--count", "--not", before), "0")
 }
 
-// A repair of git while another loop works would lose what that commits.
-func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
+// A repair of git while a loop works would lose what that commits.
+func TestGitDirectoryIsRepairedAfterLoops(t *testing.T) {
 	withClone(t, func(t *testing.T, w *world) {
 		head := filepath.Join(w.repo, ".git", "HEAD")
 		w.plan(
@@ -129,14 +129,16 @@ func TestGitDirectoryIsRepairedAfterOtherLoops(t *testing.T) {
 			return nil
 		})
 		run(t, w.docker("exec", "-u", w.insideUser(), w.sandbox(t).ID, "rm", head)).expect(t, 0)
-		second := start(t, w.docker("ralph", "build", "-n", "1"))
-		awaitOutput(t, second, "Waiting for other commands in sandbox ")
 		beside := w.ralph(t, "shell", "--", "true").expect(t, 1)
 		assert.Check(t, is.Contains(beside.stderr, "sandbox in use: not repaired"))
+		plan := start(t, w.docker("ralph", "plan"))
+		awaitOutput(t, plan, "Waiting for other commands in sandbox")
+		second := start(t, w.docker("ralph", "build", "-n", "1"))
+		awaitOutput(t, second, "Waiting for another loop in sandbox")
 		w.inside(t, "touch", "/tmp/go").expect(t, 0)
-		ended, res := first.wait(t), second.wait(t)
-		if res.code != 0 { // says which of the two repaired it, and what was committed twice
-			t.Logf("the first loop: %+v\n%s", ended, w.git(t, "log", "--all", "--graph", "--oneline"))
+		ended, planned, res := first.wait(t), plan.wait(t), second.wait(t)
+		if res.code != 0 { // says which of them repaired it, and what was committed twice
+			t.Logf("the first loop: %+v\nthe plan: %+v\n%s", ended, planned, w.git(t, "log", "--all", "--graph", "--oneline"))
 		}
 		res.expect(t, 0)
 		assert.Equal(t, w.git(t, "log", "--format=%s", "main", "--", "b.txt"), "Only b")

@@ -58,7 +58,7 @@ var onlyMatrix = []string{
 	"TestForeignCacheVolumeIsRejected",
 	"TestFullDisk",
 	"TestFullSandboxIsRestarted",
-	"TestGitDirectoryIsRepairedAfterOtherLoops",
+	"TestGitDirectoryIsRepairedAfterLoops",
 	"TestHangingNotificationDoesNotDelayTheLoop",
 	"TestHooksInCommitsOfACloneAreReported",
 	"TestHooksOfALeftProcessAreReported",
