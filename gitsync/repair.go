@@ -17,6 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -217,9 +218,11 @@ func (r *Repo) restoreAccepted(ctx context.Context, st state, refs map[string]st
 const LostFolder = "ralph-lost"
 
 // The scripts get the git directory as an argument and an archive as input. The first
-// replaces the configuration and keeps refs and objects; the second replaces everything;
-// the last, run before it, moves to LostFolder what an interrupted one has not moved.
+// replaces the configuration and keeps refs and objects; the second replaces everything else;
+// the last, run before it, moves to LostFolder what an interrupted one has not moved. The record of a run stays: the
+// working tree has its changes.
 const (
+	others        = `! -name ` + LostFolder + ` ! -name ` + attemptref.BegunFile
 	salvageScript = `cd "$1" || exit
 chmod -R u+rwX . 2>/dev/null
 rm -rf config index commondir gitdir shallow info objects/info/alternates
@@ -231,11 +234,11 @@ rm -f HEAD.ralph # used if HEAD is broken
 `
 	refillScript = `cd "$1" || exit
 chmod -R u+rwX . 2>/dev/null
-find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec rm -rf {} + || exit
+find . -mindepth 1 -maxdepth 1 ` + others + ` -exec rm -rf {} + || exit
 ` + untarScript
 	discardBackupScript = `cd "$1" && rm -rf ` + LostFolder
 	backupScript        = `cd "$1" && mkdir -p ` + LostFolder + ` || exit
-find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec mv -n {} ` + LostFolder + ` \;
+find . -mindepth 1 -maxdepth 1 ` + others + ` -exec mv -n {} ` + LostFolder + ` \;
 `
 	untarScript = `tar -x -o -f - -C .. || exit
 `

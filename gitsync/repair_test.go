@@ -13,6 +13,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
 // Commits that were fetched, and those that still can be, are not lost.
@@ -61,6 +63,8 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 			t.Parallel()
 			w := base.clone(t).openRepo()
 			tc.breakIt(w)
+			record := filepath.Join(w.gitDir, attemptref.BegunFile)
+			assert.NilError(t, os.WriteFile(record, []byte("run"), 0o600))
 			files := w.run(w.work, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt")
 
 			_, err := w.repo.Fetch(t.Context(), w.sh, true)
@@ -75,6 +79,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 				want = last
 				assert.NilError(t, lost)
 			}
+			assert.NilError(t, os.Remove(record), "the record of a run is kept")
 			_, err = os.Stat(filepath.Join(w.gitDir, LostFolder))
 			assert.Equal(t, err == nil, lost != nil)
 			assert.Equal(t, w.sandboxGit("rev-parse", "main"), want)

@@ -150,7 +150,8 @@ type loop struct {
 	lastFailure string
 	lastEnd     end
 	unassigned  unassigned
-	accepted    string // the last commit that was accepted, or that the loop has started at
+	before      changes // uncommitted before the run
+	accepted    string  // the last commit that was accepted, or that the loop has started at
 	broken      brokenChecks
 	answered    bool            // a model has answered a run
 	blocked     int             // tasks in a row that were blocked after too many failures
