@@ -55,6 +55,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 			id := w.sandboxGit("rev-parse", "HEAD")
 			assert.NilError(w.t, os.Remove(filepath.Join(w.gitDir, "objects", id[:2], id[2:])))
 		}},
+		{"garbage as packed refs", "unreadable refs", false, func(w *fixture) { w.corrupt("packed-refs") }},
 		{"another commondir", "not a git directory", true, func(w *fixture) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.gitDir, "commondir"), []byte("/nowhere\n"), 0o644))
 		}},
@@ -156,12 +157,12 @@ func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	w := newSandbox(t)
 	w.commit("a.txt", "agent's\n")
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		return w.sh(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+		return w.sh(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.Replace(script, plainGit, "", 1), args, stdin, stdout)
 	}
 	unstarted := func(command string) Shell { // sh cannot fork in a command substitution
 		return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 			git := `git() { case "$1 $2" in "` + command + `") return 2;; esac; command git "$@"; }` + "\n"
-			return w.sh(ctx, git+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+			return w.sh(ctx, git+strings.Replace(script, plainGit, "", 1), args, stdin, stdout)
 		}
 	}
 	for _, sh := range []Shell{killed, unstarted("rev-parse --git-dir"), unstarted("rev-parse -q"), func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {
