@@ -125,16 +125,13 @@ func (l *loop) reset(ctx context.Context, it *iteration) error {
 // settleEarlier settles what an earlier loop has left, which was killed: its commits, and the uncommitted changes of its
 // run. The branch of this one starts at what the host has taken, also if an agent had rewritten or removed that: no run on
 // top of other commits is accepted.
-func (l *loop) settleEarlier(ctx context.Context, noGit error) error {
+func (l *loop) settleEarlier(ctx context.Context) error {
 	head := l.Head(ctx)
 	if l.accepted = head; l.Reset == nil {
 		return nil
 	}
-	if l.Accepted != "" && (noGit != nil || l.Has(ctx, l.Accepted)) {
+	if l.Accepted != "" && l.Has(ctx, l.Accepted) {
 		l.accepted = l.Accepted
-	}
-	if noGit != nil {
-		return nil
 	}
 	begun, err := l.Attempts.Begun()
 	if err != nil {

@@ -217,3 +217,14 @@ func TestRunOfABrokenGitDirectoryIsRecorded(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, found.Agent, g.AgentID)
 }
+
+// Without git, no agent is started, and no task is charged: the host repairs the git directory, and starts the loop again.
+func TestLoopWithoutGitStartsNoAgent(t *testing.T) {
+	g := newGatedLoop(t, []string{"a"}, "true")
+	g.git("config", "core.bare", "true")
+	g.Head = func(context.Context) string { return g.start }
+	report, err := Run(t.Context(), g.Options)
+	assert.Equal(t, report.Stop, NoGit)
+	assert.ErrorContains(t, err, "git directory is not that of the working tree")
+	assert.Equal(t, len(*g.notes), 0)
+}

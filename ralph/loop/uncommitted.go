@@ -40,10 +40,6 @@ func (l *loop) recordUncommitted(ctx context.Context) {
 			l.before.Claims = append(l.before.Claims, claimOf(slug, task))
 		}
 	}
-	l.recordRun()
-}
-
-func (l *loop) recordRun() {
 	if err := l.Attempts.Begin(l.before.Begun); err != nil {
 		l.warnOnce("record", "%s", err)
 	}
@@ -71,7 +67,7 @@ func (l *loop) setAsideLeft(ctx context.Context, it *iteration) {
 	switch {
 	case l.Reset == nil:
 	case failed != nil:
-		l.recordRun() // again: an agent can have removed the git directory
+		_ = l.Attempts.Begin(l.before.Begun) // again: an agent can have removed it with the git directory
 	default:
 		if err := l.Attempts.End(); err != nil {
 			l.warnOnce("record", "%s", err)
