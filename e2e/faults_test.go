@@ -37,8 +37,6 @@ type fault struct {
 	// code is the exit code of the loop. One that did not end well is followed by
 	// another, which does.
 	code int
-	// carriedOver says that the failed run's changes are committed with the next task.
-	carriedOver bool
 	// everyEngine is set for faults whose effect depends on the engine.
 	everyEngine bool
 }
@@ -55,11 +53,11 @@ var faults = []fault{
 	{name: "commits-elsewhere", step: "git checkout -q -b elsewhere && echo x >elsewhere.txt && git add elsewhere.txt && git commit -qm elsewhere", reason: "not on the branch"},
 	{name: "detached-head", step: "git checkout -q --detach", reason: "not on the branch"},
 	{name: "branch-deleted", step: "git checkout -q --detach; git branch -D main", reason: "not on the branch"},
-	{name: "rm-git", outside: breakGit("rm -rf .git"), reason: "git", carriedOver: true},
-	{name: "no-git-head", outside: breakGit("rm -f .git/HEAD"), reason: "git", carriedOver: true},
-	{name: "no-objects", outside: breakGit("rm -rf .git/objects"), reason: "git", carriedOver: true},
-	{name: "broken-index", step: "echo garbage >.git/index", reason: "git", carriedOver: true},
-	{name: "index-lock", step: "touch .git/index.lock", reason: "git", carriedOver: true},
+	{name: "rm-git", outside: breakGit("rm -rf .git"), reason: "git"},
+	{name: "no-git-head", outside: breakGit("rm -f .git/HEAD"), reason: "git"},
+	{name: "no-objects", outside: breakGit("rm -rf .git/objects"), reason: "git"},
+	{name: "broken-index", step: "echo garbage >.git/index", reason: "git"},
+	{name: "index-lock", step: "touch .git/index.lock", reason: "git"},
 	{name: "merge-under-way", step: "git rev-parse HEAD >.git/MERGE_HEAD"},
 
 	// Tasks.
@@ -270,10 +268,6 @@ func (m *faultRun) assertInvariants(t *testing.T) {
 	for _, name := range []string{"before", "bad", "after"} {
 		id := row.name + "/" + name
 		assert.Check(t, is.Equal(statuses[id], "done"), id)
-		if row.carriedOver && name == "bad" {
-			m.git(t, "cat-file", "-e", "main:"+strings.ReplaceAll(id, "/", "-")+".txt")
-			continue
-		}
 		assert.Check(t, is.Equal(strings.Count("\n"+m.git(t, "log", "--format=%s", "main")+"\n", "\nAdd "+id+"\n"), 1), "commits of %s", id)
 	}
 	assert.Check(t, is.Equal(m.git(t, "status", "--porcelain"), ""))

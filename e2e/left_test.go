@@ -66,6 +66,41 @@ func TestShownLoopIsFetched(t *testing.T) {
 	assert.Check(t, is.Contains(res.stderr, ": the last loop has ended\n"))
 }
 
+// What a run had not committed when its sandbox was killed is set aside for its task, whoever has released that: the commit of
+// the next task does not have it.
+func TestUncommittedFilesOfAKilledRun(t *testing.T) {
+	for _, how := range []string{"with its command", "alone"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, enginesFor(t)[0])
+			w.useClone()
+			w.plan(t, task{ID: "a", Title: "Add a", Priority: 1, Steps: []string{"echo half > half.txt; echo half >> README.md; touch /tmp/waiting; sleep 1000"}})
+			if how == "alone" {
+				build := start(t, w.docker("ralph", "build", "-n", "1"))
+				eventually(t, func() error {
+					if len(w.sandboxes(t)) == 0 || w.inside(t, "test", "-e", "/tmp/waiting").code != 0 {
+						return fmt.Errorf("the agent does not wait")
+					}
+					return nil
+				})
+				run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
+				build.wait(t).expect(t, 6)
+			} else {
+				w.killed(t, "build")
+				run(t, w.docker("kill", w.sandbox(t).ID)).expect(t, 0)
+			}
+			w.plan(t, task{ID: "b", Title: "Add b", Steps: []string{"test ! -e half.txt && echo b > b.txt"}})
+
+			res := w.ralph(t, "build", "-n", "1")
+			assert.Check(t, is.Contains(res.stdout, "Iteration 1: done b"))
+			assert.Equal(t, w.git(t, "show", "--format=", "--name-only", "main"), "b.txt")
+			ref := w.sandboxRef(t, "attempts/a/1")
+			assert.Equal(t, w.git(t, "show", "--format=", "--name-only", ref), "README.md\nhalf.txt")
+			assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), ref))
+		})
+	}
+}
+
 // A plan of a sandbox does not bring what a killed build has left to the user's branch.
 func TestPlanAfterAKilledBuild(t *testing.T) {
 	t.Parallel()

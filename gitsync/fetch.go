@@ -22,6 +22,7 @@ func (r *Repo) Fetch(ctx context.Context, sh Shell, ended bool) (Result, error) 
 	if r.git, err = r.git.Reload(ctx); err != nil {
 		return Result{}, err
 	}
+	r.idle = ended
 	res, err := r.fetch(ctx, &st, sh, nil, true)
 	if err == nil {
 		err = r.setReported(&st)

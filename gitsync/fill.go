@@ -15,7 +15,8 @@ import (
 )
 
 // Fill writes the clone's git directory as a tar archive, without commits, which [Repo.Push]
-// sends, and saves the initial state.
+// sends, and saves the initial state. A clone that has lost its git directory keeps its state: what the user's repository
+// has of it is restored.
 func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	r, unlock, err := r.lock(ctx)
 	if err != nil {
@@ -30,8 +31,16 @@ func (r *Repo) Fill(ctx context.Context, user string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	st := state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}
-	st.Released = Saved(r.stateDir, r.name) // until the first command
+	st, err := r.readState()
+	if err != nil {
+		return err
+	}
+	if len(st.Tips) > 0 {
+		st.Dirty, st.Released = true, false
+	} else {
+		st = state{Branch: branch, Head: "refs/heads/" + branch, Tips: map[string]string{}, Pushed: map[string]string{}, Clone: true}
+		st.Released = Saved(r.stateDir, r.name) // until the first command
+	}
 	if err := r.save(st); err != nil {
 		return err
 	}

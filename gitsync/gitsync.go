@@ -49,6 +49,7 @@ type Repo struct {
 	partSize int64
 
 	idle      bool // no process runs in the sandbox
+	pushes    bool // after a fetch
 	repairing bool
 }
 

@@ -27,7 +27,7 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	r.idle, sh = true, r.unblocked(sh)
+	r.idle, r.pushes, sh = true, true, r.unblocked(sh)
 	wasDetached := st.Branch == ""
 	res := Result{Branch: st.Branch, head: st.Head}
 	if !st.new() {

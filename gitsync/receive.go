@@ -24,7 +24,7 @@ type ScriptError struct {
 }
 
 func (e *ScriptError) Error() string {
-	return fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, termsafe.Line(e.Stderr))
+	return strings.TrimSuffix(fmt.Sprintf("git in the sandbox failed (exit code %d): %s", e.Code, termsafe.Line(e.Stderr)), ": ")
 }
 
 // Is reports a full disk of the sandbox as [syscall.ENOSPC].

@@ -17,6 +17,7 @@ import (
 	"github.com/docker-ralph/docker-ralph/gitsync/hostgit"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 	"github.com/docker-ralph/docker-ralph/gitsync/refname"
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 	"github.com/docker-ralph/docker-ralph/wire/termsafe"
 )
 
@@ -30,10 +31,12 @@ const (
 // checkScript ends a script if its git could not work: an agent can remove or overwrite
 // anything in the git directory. A git that could not be started, because the sandbox has
 // reached its process limit, proves nothing.
-const checkScript = `broken() { printf '%s\n' "$1" >&2; exit 76; }
-works() { git "$@" >/dev/null 2>&1; code=$?; case $code in 0) ;; 1|128) return 1 ;; *) echo "git $1: exit code $code" >&2; exit 75 ;; esac; }
+const checkScript = `works() { git "$@" >/dev/null 2>&1; code=$?; case $code in 0) ;; 1|128) return 1 ;; *) echo "git $1: exit code $code" >&2; exit 75 ;; esac; }
 works rev-parse --git-dir || broken 'not a git directory'
+inside=$(git rev-parse --is-inside-work-tree --show-prefix 2>/dev/null); case $? in 0|1|128) ;; *) exit 75 ;; esac
+[ "$inside" = true ] || broken 'not that of the working tree' # by core.bare or core.worktree
 works ls-files || broken 'unreadable index'
+works for-each-ref --count=1 --format='%(refname)' || broken 'unreadable refs'
 tip=$(git rev-parse -q --verify HEAD); case $? in 0) ;; 1|128) tip= ;; *) exit 75 ;; esac
 [ -z "$tip" ] || works cat-file -e "$tip^{tree}" || broken 'the current commit is missing'
 `
@@ -217,32 +220,35 @@ func (r *Repo) restoreAccepted(ctx context.Context, st state, refs map[string]st
 const LostFolder = "ralph-lost"
 
 // The scripts get the git directory as an argument and an archive as input. The first
-// replaces the configuration and keeps refs and objects; the second replaces everything;
-// the last, run before it, moves to LostFolder what an interrupted one has not moved.
+// replaces the configuration and keeps refs and objects; the second replaces everything else;
+// the last, run before it, moves to LostFolder what an interrupted one has not moved. The record of a run stays: the
+// working tree has its changes.
 const (
+	others        = `! -name ` + LostFolder + ` ! -name ` + attemptref.BegunFile
 	salvageScript = `cd "$1" || exit
 chmod -R u+rwX . 2>/dev/null
 rm -rf config index commondir gitdir shallow info objects/info/alternates
 [ -d refs ] || rm -rf refs
 [ -d objects ] || rm -rf objects
-find . -name '*.lock' -exec rm -f {} +
+find . '(' -name '*.lock' -o -type p ')' -exec rm -f {} +
 ` + untarScript + `git --git-dir=. rev-parse --git-dir >/dev/null 2>&1 || { rm -rf HEAD && mv HEAD.ralph HEAD; }
 rm -f HEAD.ralph # used if HEAD is broken
 `
 	refillScript = `cd "$1" || exit
 chmod -R u+rwX . 2>/dev/null
-find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec rm -rf {} + || exit
+find . -mindepth 1 -maxdepth 1 ` + others + ` -exec rm -rf {} + || exit
 ` + untarScript
 	discardBackupScript = `cd "$1" && rm -rf ` + LostFolder
 	backupScript        = `cd "$1" && mkdir -p ` + LostFolder + ` || exit
-find . -mindepth 1 -maxdepth 1 ! -name ` + LostFolder + ` -exec mv -n {} ` + LostFolder + ` \;
+find . -mindepth 1 -maxdepth 1 ` + others + ` -exec mv -n {} ` + LostFolder + ` \;
 `
 	untarScript = `tar -x -o -f - -C .. || exit
 `
 )
 
 // relinkScript comes before them: in a microVM, .git is a link to the git directory, which an agent can replace.
-const relinkScript = `[ .git -ef "$1" ] || {
+const relinkScript = `chmod u+rwx "$1" 2>/dev/null
+[ .git -ef "$1" ] || {
 	if [ -e .git ]; then mkdir -p "$1/` + LostFolder + `" && mv .git "$(mktemp -d "$1/` + LostFolder + `/XXXXXX")" || exit; fi
 	ln -sfn "$1" .git || exit
 }

@@ -13,6 +13,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"github.com/docker-ralph/docker-ralph/wire/attemptref"
 )
 
 // Commits that were fetched, and those that still can be, are not lost.
@@ -53,6 +55,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 			id := w.sandboxGit("rev-parse", "HEAD")
 			assert.NilError(w.t, os.Remove(filepath.Join(w.gitDir, "objects", id[:2], id[2:])))
 		}},
+		{"garbage as packed refs", "unreadable refs", false, func(w *fixture) { w.corrupt("packed-refs") }},
 		{"another commondir", "not a git directory", true, func(w *fixture) {
 			assert.NilError(w.t, os.WriteFile(filepath.Join(w.gitDir, "commondir"), []byte("/nowhere\n"), 0o644))
 		}},
@@ -61,6 +64,8 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 			t.Parallel()
 			w := base.clone(t).openRepo()
 			tc.breakIt(w)
+			record := filepath.Join(w.gitDir, attemptref.BegunFile)
+			assert.NilError(t, os.WriteFile(record, []byte("run"), 0o600))
 			files := w.run(w.work, nil, "sh", "-c", "cat a.txt b.txt dir/c.txt")
 
 			_, err := w.repo.Fetch(t.Context(), w.sh, true)
@@ -75,6 +80,7 @@ func TestBrokenGitDirectoryIsRepaired(t *testing.T) {
 				want = last
 				assert.NilError(t, lost)
 			}
+			assert.NilError(t, os.Remove(record), "the record of a run is kept")
 			_, err = os.Stat(filepath.Join(w.gitDir, LostFolder))
 			assert.Equal(t, err == nil, lost != nil)
 			assert.Equal(t, w.sandboxGit("rev-parse", "main"), want)
@@ -151,12 +157,12 @@ func TestTransientFailuresAreNotRepaired(t *testing.T) {
 	w := newSandbox(t)
 	w.commit("a.txt", "agent's\n")
 	killed := func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
-		return w.sh(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+		return w.sh(ctx, "git() { sh -c 'kill -9 $$'; }\n"+strings.Replace(script, plainGit, "", 1), args, stdin, stdout)
 	}
 	unstarted := func(command string) Shell { // sh cannot fork in a command substitution
 		return func(ctx context.Context, script string, args []string, stdin io.Reader, stdout io.Writer) error {
 			git := `git() { case "$1 $2" in "` + command + `") return 2;; esac; command git "$@"; }` + "\n"
-			return w.sh(ctx, git+strings.TrimPrefix(script, plainGit), args, stdin, stdout)
+			return w.sh(ctx, git+strings.Replace(script, plainGit, "", 1), args, stdin, stdout)
 		}
 	}
 	for _, sh := range []Shell{killed, unstarted("rev-parse --git-dir"), unstarted("rev-parse -q"), func(context.Context, string, []string, io.Reader, io.Writer) error { return &ScriptError{Code: 137} }, func(context.Context, string, []string, io.Reader, io.Writer) error {

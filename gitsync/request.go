@@ -25,14 +25,24 @@ git() {
 }
 `
 
+// healScript makes a git directory in which no process works usable again: it grants the permissions that an agent has
+// removed, and removes the locks and incomplete packs of a killed git. A named pipe would block the first git.
+const healScript = `broken() { printf '%s\n' "$1" >&2; exit 76; }
+if [ -n "$3" ]; then
+	pipe=$(find "$3" -type d ! -perm -700 -exec chmod u+rwx {} ';' \
+		-o '(' -name '*.lock' ! -path '*/objects/*' -o -type f -name 'tmp_*' -path '*/objects/*' ')' -exec rm -f {} ';' \
+		-o -type f ! -perm -600 ! -path '*/objects/*' -exec chmod u+rw {} ';' -o -type f ! -perm -400 -exec chmod u+r {} ';' \
+		-o -type p -print 2>/dev/null | head -n 1)
+	[ -z "$pipe" ] || broken "named pipe ${pipe#"$3"/}"
+fi
+`
+
 // fetchScript lists the sandbox's refs and packs the commits that are new. Its input are
 // commits that the host has; its arguments are commits to leave out; the only one to
-// pack, if not all; and the git directory if no process runs in the sandbox, so that a
-// lock there, or an incomplete pack, is of a killed git. Only the latest stash has a ref, the reflog knows the others; git bundle refuses commits without
-// a ref. Packing reads .gitattributes of the current directory, which in the worktree may
-// be a named pipe.
-const fetchScript = plainGit + `if [ -n "$3" ]; then find "$3" '(' -name '*.lock' -not -path '*/objects/*' -o -type f -name 'tmp_*' -path '*/objects/*' ')' -exec rm -f {} +; fi
-` + checkScript + `[ -z "$3" ] || [ -z "$tip" ] || [ -e "$3/index" ] || broken 'missing index' # by a repair that was killed
+// pack, if not all; the git directory if no process runs in the sandbox; and whether a push follows. Only the latest
+// stash has a ref, the reflog knows the others; git bundle refuses commits without a ref. Packing reads .gitattributes of
+// the current directory, which in the worktree may be a named pipe.
+const fetchScript = healScript + plainGit + checkScript + `[ -z "$4" ] || [ -z "$tip" ] || [ -e "$3/index" ] || broken 'missing index' # by a repair that was killed
 refs=$(git for-each-ref --format='%(objectname) %(refname)' refs/heads refs/stash) || exit
 [ -z "$refs" ] || printf '%s\n' "$refs"
 stashes=
@@ -87,14 +97,17 @@ func (r *Repo) request(ctx context.Context, sh Shell, req request, pack string) 
 	if input != "" {
 		input += "\n"
 	}
-	idle := ""
+	idle, push := "", ""
 	if r.idle {
 		idle = r.folder
+	}
+	if r.pushes {
+		push = "push"
 	}
 	pr, pw := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := sh(ctx, fetchScript, []string{strings.Join(req.without, "\n"), req.only, idle}, strings.NewReader(input), pw)
+		err := sh(ctx, fetchScript, []string{strings.Join(req.without, "\n"), req.only, idle, push}, strings.NewReader(input), pw)
 		_ = pw.CloseWithError(err)
 		ended <- err
 	}()

@@ -159,6 +159,9 @@ func (o Options) runSession(ctx context.Context, j *job) outcome {
 	}
 	stdout := io.Writer(j.stdout)
 	defer func() { o.close(ctx, s, stdout) }()
+	if s.top == "" && isDir(wire.PrivateGitDir) { // the host repairs it, and starts the loop again
+		return outcome{report: loop.Report{Stop: loop.NoGit}, err: errors.New("git does not work in the worktree")}
+	}
 	if err := o.openBacklog(ctx, j, s); err != nil {
 		return failed(err)
 	}

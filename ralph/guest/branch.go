@@ -2,9 +2,9 @@ package guest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,19 +15,19 @@ const refPrefix = "refs/heads/"
 
 // Branch is the branch that a loop works on.
 type Branch struct {
-	// Private says that only agents use this git directory: a lock that remains after
-	// a run is stale.
+	// Private says that only agents use this git directory.
 	Private bool
 
-	top  string // of the worktree
-	ref  string
-	last string // its last known commit, or ""
-	left string // the commit at which Restore has found the worktree on no branch or another one, or ""
+	top    string // of the worktree
+	ref    string
+	last   string        // its last known commit, or ""
+	others func() string // returns the command of another session, or ""
+	left   string        // the commit at which Restore has found the worktree on no branch or another one, or ""
 }
 
 // currentBranch returns the branch that is checked out in the worktree top, or nil.
 func currentBranch(ctx context.Context, top string) *Branch {
-	b := &Branch{top: top}
+	b := &Branch{top: top, others: OtherSession}
 	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
 	if err != nil || !strings.HasPrefix(ref, refPrefix) {
 		return nil
@@ -48,7 +48,7 @@ func LoopBranch(ctx context.Context, top, name string) *Branch {
 }
 
 func branchOf(ctx context.Context, top, name string) *Branch {
-	b := &Branch{top: top, ref: refPrefix + name}
+	b := &Branch{top: top, ref: refPrefix + name, others: OtherSession}
 	b.last = b.commit(ctx, b.ref)
 	return b
 }
@@ -61,6 +61,11 @@ func (b *Branch) Name() string { return strings.TrimPrefix(b.ref, refPrefix) }
 // notes say what was done. After an error nothing is lost, but the worktree may still
 // be on another branch.
 func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
+	if b.Private {
+		if err := b.removeLeftovers(); err != nil {
+			return nil, err
+		}
+	}
 	ref, err := b.git(ctx, "", "symbolic-ref", "-q", "HEAD")
 	if err != nil && !gitrepo.SaysNo(err) {
 		return nil, fmt.Errorf("reading the current branch: %w", err)
@@ -87,10 +92,6 @@ func (b *Branch) Restore(ctx context.Context) (notes []string, err error) {
 	return append(notes, more...), err
 }
 
-// gitLockWait is how long a lock may exist after a run: the host's git holds one for
-// milliseconds.
-const gitLockWait = time.Second
-
 // check reports a repository in which the next agent could not commit.
 func (b *Branch) check(ctx context.Context) error {
 	if _, err := b.git(ctx, "", "ls-files", "--", ".git"); err != nil {
@@ -99,19 +100,10 @@ func (b *Branch) check(ctx context.Context) error {
 	if !b.Private {
 		return nil
 	}
-	dir, err := b.git(ctx, "", "rev-parse", "--absolute-git-dir")
-	if err != nil {
-		return fmt.Errorf("finding the git directory: %w", err)
+	if inside, err := b.git(ctx, "", "rev-parse", "--is-inside-work-tree", "--show-prefix"); err != nil || inside != "true\n" {
+		return errors.Join(errors.New("git directory is not that of the working tree: see core.bare and core.worktree"), err)
 	}
-	for end := time.Now().Add(gitLockWait); ; <-time.After(gitLockWait / 20) {
-		locks, _ := filepath.Glob(filepath.Join(dir, "*.lock"))
-		if len(locks) == 0 {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("git repository is locked by a stale %s", filepath.Base(locks[0]))
-		}
-	}
+	return nil
 }
 
 // switchBack switches from ref, or from a detached HEAD if that is empty, to the branch.

@@ -158,9 +158,12 @@ func TestRestoreReportsUnusableRepository(t *testing.T) {
 		private     bool
 		err         string
 	}{
-		{"no git directory", "rm -rf .git", true, "reading the current branch"},
+		{"no git directory", "rm -rf .git", true, "finding the git directory"},
+		{"empty git directory", "rm -rf .git/*", true, "reading the current branch"},
+		{"bare", "git config core.bare true", true, "git directory is not that of the working tree: see core.bare and core.worktree"},
+		{"another working tree", "git config core.worktree /", true, "git directory is not that of the working tree"},
+		{"named pipe", "rm .git/HEAD; mkfifo .git/HEAD", true, "git directory has a named pipe: HEAD"},
 		{"broken index", "echo garbage >.git/index", false, "reading git's index"},
-		{"lock", "touch .git/index.lock", true, "locked by a stale index.lock"},
 		{"lock that may be the user's", "touch .git/index.lock", false, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -177,4 +180,52 @@ func TestRestoreReportsUnusableRepository(t *testing.T) {
 			assert.ErrorContains(t, err, tc.err)
 		})
 	}
+}
+
+// Killed processes leave locks. The user's may be in use.
+func TestRestoreRemovesStaleLocks(t *testing.T) {
+	for _, tc := range []struct {
+		private bool
+		other   string
+		left    int
+	}{{private: true}, {private: true, other: "ralph shell", left: 3}, {left: 3}} {
+		top, sh := repo(t)
+		sh("touch .git/index.lock .git/HEAD.lock .git/refs/heads/main.lock")
+		b := currentBranch(t.Context(), top)
+		b.Private, b.others = tc.private, func() string { return tc.other }
+		_, err := b.Restore(t.Context())
+		if tc.other != "" {
+			assert.Error(t, err, "git repository is locked by a stale HEAD.lock")
+		} else {
+			assert.NilError(t, err)
+		}
+		locks, _ := leftovers(filepath.Join(top, ".git"))
+		assert.Equal(t, len(locks), tc.left)
+	}
+}
+
+// Where git reads, it fails instead of waiting.
+func TestNamedPipesInTheGitDirectory(t *testing.T) {
+	for _, file := range []string{"HEAD", "config", "index", "packed-refs", "objects/info/alternates"} {
+		top, sh := repo(t)
+		b := currentBranch(t.Context(), top)
+		b.Private = true
+		sh("rm -f .git/" + file + "; mkfifo .git/" + file)
+		_, err := b.Restore(t.Context())
+		assert.Error(t, err, "git directory has a named pipe: "+file)
+		if file != "objects/info/alternates" { // which only prints an error
+			sh("! git status")
+		}
+	}
+}
+
+func TestRestoreGrantsPermissions(t *testing.T) {
+	top, sh := repo(t)
+	b := currentBranch(t.Context(), top)
+	b.Private = true
+	sh("find .git -depth -exec chmod a-rwx {} +")
+	_, err := b.Restore(t.Context())
+	assert.NilError(t, err)
+	modes := sh("stat -c %a .git .git/HEAD .git/index .git/logs .git/logs/HEAD .git/objects/* | sort -u")
+	assert.Equal(t, modes, "600\n700")
 }

@@ -15,7 +15,10 @@ import (
 
 // Attempts keeps what runs have left, apart from the next one: see [attempt.Worktree].
 type Attempts interface {
+	Begin(attempt.Begun) error
+	Begun() (*attempt.Begun, error)
 	SetAside(ctx context.Context, id attemptref.ID, before attempt.State) (attempt.Saved, error)
+	End() error
 	Keep(ctx context.Context, id attemptref.ID, commit string) (ref string, err error)
 	Publish(ctx context.Context, id attemptref.ID, ref string) (published string, err error)
 	List(ctx context.Context) map[string][]string
@@ -119,24 +122,47 @@ func (l *loop) reset(ctx context.Context, it *iteration) error {
 	return nil
 }
 
-// settleEarlier settles the commits that an earlier loop has left, which was killed. The branch of this one starts at
-// what the host has taken, also if an agent had rewritten or removed that: no run on top of other commits is accepted.
-func (l *loop) settleEarlier(ctx context.Context, noGit error) error {
+// settleEarlier settles what an earlier loop has left, which was killed: its commits, and the uncommitted changes of its
+// run. The branch of this one starts at what the host has taken, also if an agent had rewritten or removed that: no run on
+// top of other commits is accepted.
+func (l *loop) settleEarlier(ctx context.Context) error {
 	head := l.Head(ctx)
-	if l.accepted = head; l.Reset == nil || l.Accepted == "" || noGit == nil && !l.Has(ctx, l.Accepted) {
+	if l.accepted = head; l.Reset == nil {
 		return nil
 	}
-	l.accepted = l.Accepted
-	if noGit != nil || !l.mayReset(head) {
+	if l.Accepted != "" && l.Has(ctx, l.Accepted) {
+		l.accepted = l.Accepted
+	}
+	begun, err := l.Attempts.Begun()
+	if err != nil {
+		l.warnf("%s; the next run starts with what that did not commit", err)
+	}
+	if begun == nil && !l.mayReset(head) {
 		return nil
 	}
-	it := &iteration{id: attemptref.ID{Task: withoutTask, N: len(l.Earlier)}, head: head}
-	if n := len(l.Died); n > 0 {
-		slug := l.Died[n-1].Slug
-		it.id = attemptref.ID{Task: slug, N: l.observe(ctx).tasks[slug].Attempt}
+	it := &iteration{id: l.earlierID(ctx, begun), head: head}
+	if begun != nil {
+		l.before = changes{*begun, true}
+		l.setAsideLeft(ctx, it)
 	}
 	l.settle(ctx, it)
 	return it.noGit
+}
+
+// earlierID names what a killed loop has left after the task that its run has claimed. Without a record of the run, it
+// is the last one whose agent has died.
+func (l *loop) earlierID(ctx context.Context, begun *attempt.Begun) attemptref.ID {
+	tasks := l.observe(ctx).tasks
+	if n := len(l.Died); begun == nil && n > 0 {
+		slug := l.Died[n-1].Slug
+		return attemptref.ID{Task: slug, N: tasks[slug].Attempt}
+	}
+	for _, slug := range slices.Sorted(maps.Keys(tasks)) {
+		if task := tasks[slug]; begun != nil && task.ClaimedBy == begun.Agent && !slices.Contains(begun.Claims, claimOf(slug, task)) {
+			return attemptref.ID{Task: slug, N: task.Attempt}
+		}
+	}
+	return attemptref.ID{Task: withoutTask, N: len(l.Earlier)}
 }
 
 // attemptsNote lists for the prompt what earlier runs of open tasks have left.

@@ -124,7 +124,13 @@ func TestRunThatIsNotAcceptedStartsOver(t *testing.T) {
 		{
 			name: "git fails", first: finished("a"), outcome: outcomeFailed,
 			set: func(g *gitLoop) {
-				g.Restore = func(context.Context) ([]string, error) { return nil, errors.New("git is broken") }
+				restore := g.Restore
+				g.Restore = func(ctx context.Context) ([]string, error) {
+					if len(*g.notes) == 0 {
+						return restore(ctx)
+					}
+					return nil, errors.New("git is broken")
+				}
 			},
 		},
 	} {

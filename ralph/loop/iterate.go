@@ -85,7 +85,6 @@ type iteration struct {
 	leftOut       amend.LeftOut     // what its commits do not have
 	incomplete    bool              // a task is open again for that, or because it has broken git
 	offBranch     []string          // its commits that the branch lacks, if it was rejected for them
-	nested        []string          // uncommitted paths before it
 	cutShort      bool              // an interrupt kept the checks from ending
 
 	findOffBranch func(ctx context.Context, named []string) ([]string, error) // nil if unknown
@@ -110,7 +109,8 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 		stop, err := l.withoutHost(err)
 		return before, stop, err
 	}
-	uncommitted, removeLeftOut := l.uncommitted(ctx), l.recordCommits(ctx)
+	l.recordUncommitted(ctx)
+	removeLeftOut := l.recordCommits(ctx)
 	it.findOffBranch = l.recordBranches(ctx)
 	if l.Attempts != nil {
 		l.attempts = l.Attempts.List(ctx)
@@ -123,10 +123,10 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	err = errors.Join(err, l.checkOvertaken(ctx, it))
 	l.classify(ctx, it)
 	l.collectDenied(ctx, it)
-	l.leaveOut(ctx, it, removeLeftOut, uncommitted)
+	l.leaveOut(ctx, it, removeLeftOut)
 	l.release(ctx, it)
 	err = errors.Join(err, l.reopenLeftOut(ctx, it))
-	l.setAside(ctx, it, uncommitted)
+	l.setAside(ctx, it)
 	cleanTemp()
 	stop, failed := l.check(ctx, n, it)
 	if stop == noStop && failed == nil {
@@ -138,7 +138,7 @@ func (l *loop) iterate(ctx context.Context, before snapshot) (snapshot, Stop, er
 	defaulted := l.applyDefaults(ctx)
 	it.after = l.observeAfter(ctx, before)
 	it.asked = before.asked(it.after)
-	l.warnUncommitted(ctx, it, uncommitted)
+	l.warnUncommitted(ctx, it)
 	l.record(ctx, it)
 	l.logTasks(before, it.after)
 	l.saveNow(true)
@@ -201,7 +201,7 @@ func (l *loop) release(ctx context.Context, it *iteration) {
 		l.warnf("the tasks of agent %s cannot be released; their leases will expire: %s", l.AgentID, err)
 	}
 	for _, slug := range slugs {
-		if err := l.Backlog.Release(ctx, l.AgentID, slug, strings.TrimSuffix(it.releaseReason()+"\n"+it.leftOutReason(slug), "\n")); err != nil {
+		if err := l.Backlog.Release(ctx, l.AgentID, slug, strings.TrimSuffix(it.releaseReason()+"\n"+l.leftOutReason(it, slug), "\n")); err != nil {
 			l.warnf("task %s cannot be released; its lease will expire: %s", slug, err)
 			continue
 		}

@@ -28,7 +28,7 @@ func (l *loop) recordCommits(ctx context.Context) func(context.Context) (amend.L
 
 // leaveOut removes from the commits of a run what cannot leave the sandbox: the host would refuse
 // all of them, and all later ones.
-func (l *loop) leaveOut(ctx context.Context, it *iteration, remove func(context.Context) (amend.LeftOut, error), before changes) {
+func (l *loop) leaveOut(ctx context.Context, it *iteration, remove func(context.Context) (amend.LeftOut, error)) {
 	if it.consequence().next != wait { // else no agent has seen it
 		l.leftOut = ""
 	}
@@ -39,7 +39,6 @@ func (l *loop) leaveOut(ctx context.Context, it *iteration, remove func(context.
 	if it.leftOut, err = remove(context.WithoutCancel(ctx)); err != nil {
 		l.warnf("%s", err)
 	}
-	it.nested = before.Files
 	for _, f := range it.leftOut.Files {
 		if it.leftOut.Commits == nil {
 			l.warnf("the commits of this run cannot leave the sandbox: %s", f.Reason())
@@ -54,11 +53,11 @@ const maxLeftOut = 10
 
 // leftOutReason returns why a task is not done whose commits lack something; empty if it can be.
 // A repository in a subdirectory that an earlier run left is not the fault of another task.
-func (it *iteration) leftOutReason(slug string) string {
+func (l *loop) leftOutReason(it *iteration, slug string) string {
 	known := it.before.tasks[slug].Reason
 	var reasons []string
 	for _, f := range it.leftOut.Files {
-		if f.Filter == "" && slices.Contains(it.nested, f.Path+"/") && !strings.Contains(known, f.Reason()) {
+		if f.Filter == "" && slices.Contains(l.before.Files, f.Path+"/") && !strings.Contains(known, f.Reason()) {
 			continue
 		}
 		reasons = append(reasons, f.Reason())
@@ -84,7 +83,7 @@ func (l *loop) reopenLeftOut(ctx context.Context, it *iteration) error {
 	}
 	var failed []error
 	for _, slug := range it.before.finished(after, l.AgentID) {
-		reason := it.leftOutReason(slug)
+		reason := l.leftOutReason(it, slug)
 		if reason == "" {
 			l.renameCommit(ctx, it, slug, after.tasks[slug])
 			continue

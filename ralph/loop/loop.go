@@ -150,7 +150,8 @@ type loop struct {
 	lastFailure string
 	lastEnd     end
 	unassigned  unassigned
-	accepted    string // the last commit that was accepted, or that the loop has started at
+	before      changes // uncommitted before the run
+	accepted    string  // the last commit that was accepted, or that the loop has started at
 	broken      brokenChecks
 	answered    bool            // a model has answered a run
 	blocked     int             // tasks in a row that were blocked after too many failures
@@ -206,15 +207,16 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	if l.Refused != nil {
 		l.Refused(ctx) // skip earlier ones
 	}
-	noGit := l.restoreBranch(ctx)
-	if noGit != nil { // checked again after the run
+	if noGit := l.restoreBranch(ctx); noGit != nil && l.Reset != nil { // no agent could commit
+		return Report{Stop: NoGit, Totals: l.totals}, noGit
+	} else if noGit != nil { // checked again after the run
 		l.warnf("%s", noGit)
 	}
 	if l.OnWait != nil {
 		l.OnWait(l.showWait)
 		defer l.OnWait(func(bool) {})
 	}
-	stop, err := NoGit, l.settleEarlier(ctx, noGit)
+	stop, err := NoGit, l.settleEarlier(ctx)
 	if err == nil {
 		stop, err = l.loop(ctx)
 	}

@@ -2,15 +2,17 @@ package loop
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/docker-ralph/docker-ralph/ralph/attempt"
+	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
 // changes are the uncommitted changes before a run.
 type changes struct {
-	attempt.State
+	attempt.Begun
 	known bool
 }
 
@@ -22,23 +24,54 @@ func (l *loop) uncommitted(ctx context.Context) changes {
 	if err != nil {
 		l.warnOnce("uncommitted", "%s", err)
 	}
-	return changes{state, err == nil}
+	return changes{attempt.Begun{State: state}, err == nil}
 }
+
+// recordUncommitted records the uncommitted changes before a run: in a clone also for the next loop, if this one is
+// killed.
+func (l *loop) recordUncommitted(ctx context.Context) {
+	l.before = l.uncommitted(ctx)
+	if l.Reset == nil || l.Attempts == nil || l.AgentID == "" || !l.before.known {
+		return
+	}
+	l.before.Agent = l.AgentID
+	for slug, task := range l.last.tasks {
+		if task.ClaimedBy == l.AgentID {
+			l.before.Claims = append(l.before.Claims, claimOf(slug, task))
+		}
+	}
+	if err := l.Attempts.Begin(l.before.Begun); err != nil {
+		l.warnOnce("record", "%s", err)
+	}
+}
+
+// claimOf identifies a claim of a task.
+func claimOf(slug string, task session.Task) string { return fmt.Sprintf("%s %d", slug, task.Attempt) }
 
 // setAside keeps what a run has left uncommitted out of the checks and of the commits of
 // other tasks. What was uncommitted before the run stays: it is the user's.
-func (l *loop) setAside(ctx context.Context, it *iteration, before changes) {
+func (l *loop) setAside(ctx context.Context, it *iteration) {
 	it.id = l.attemptID(ctx, it)
-	if l.Attempts == nil || l.AgentID == "" || !before.known {
-		return
+	if l.Attempts != nil && l.AgentID != "" && l.before.known {
+		l.setAsideLeft(ctx, it)
 	}
-	if other := l.otherSession(); other != "" {
+}
+
+func (l *loop) setAsideLeft(ctx context.Context, it *iteration) {
+	other, failed := l.otherSession(), error(nil)
+	if other != "" {
 		l.warnOnce("other session", "uncommitted changes are not set aside while %q runs in this sandbox: they may be its own", other)
-		return
+	} else if it.aside, failed = l.Attempts.SetAside(context.WithoutCancel(ctx), it.id, l.before.State); failed != nil {
+		l.warnf("%s; the next run starts with them", failed)
 	}
-	var err error
-	if it.aside, err = l.Attempts.SetAside(context.WithoutCancel(ctx), it.id, before.State); err != nil {
-		l.warnf("%s; the next run starts with them", err)
+	switch {
+	case l.Reset == nil:
+	case failed != nil:
+		_ = l.Attempts.Begin(l.before.Begun) // again: an agent can have removed it with the git directory
+	default:
+		if err := l.Attempts.End(); err != nil {
+			l.warnOnce("record", "%s", err)
+		}
 	}
 }
 
@@ -52,7 +85,7 @@ func (l *loop) otherSession() string {
 
 // warnUncommitted warns of finished tasks whose commit is not on the branch, and of new
 // uncommitted changes. The tasks still count: there may have been nothing to commit.
-func (l *loop) warnUncommitted(ctx context.Context, it *iteration, before changes) {
+func (l *loop) warnUncommitted(ctx context.Context, it *iteration) {
 	if len(it.finished) == 0 {
 		return
 	}
@@ -67,7 +100,7 @@ func (l *loop) warnUncommitted(ctx context.Context, it *iteration, before change
 	}
 	left := it.aside.Files
 	if it.aside == (attempt.Saved{}) {
-		left = len(slices.DeleteFunc(l.uncommitted(ctx).Files, func(file string) bool { return slices.Contains(before.Files, file) }))
+		left = len(slices.DeleteFunc(l.uncommitted(ctx).Files, func(file string) bool { return slices.Contains(l.before.Files, file) }))
 	}
 	if left > 0 {
 		l.warnf("%s done, but %s not committed", strings.Join(it.finished, ", "), count(left, "change"))

@@ -64,6 +64,12 @@ func (a *aside) Publish(_ context.Context, id attemptref.ID, ref string) (string
 	return refs[0], nil
 }
 
+func (*aside) Begin(attempt.Begun) error { return nil }
+
+func (*aside) Begun() (*attempt.Begun, error) { return nil, nil }
+
+func (*aside) End() error { return nil }
+
 func (a *aside) List(context.Context) map[string][]string { return a.refs }
 
 func newAsideLoop(t *testing.T, program string, b *fileBacklog) (*testLoop, *aside, *[]string) {

@@ -14,6 +14,8 @@ const (
 	Prefix = "refs/heads/ralph-attempts/"
 	// Unfetched begins the refs that the host does not fetch: it would refuse them again and again.
 	Unfetched = "refs/ralph/refused/"
+	// BegunFile records in the git directory of a sandbox's clone the run whose uncommitted changes were not set aside yet.
+	BegunFile = "ralph-run"
 )
 
 // maxTask limits the task in a ref, in bytes. A longer one is cut.
