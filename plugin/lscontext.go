@@ -96,6 +96,9 @@ func loopText(l *manage.LoopStatus, now time.Time) string {
 		if state := stateText(l); state != "" {
 			text += ", " + state
 		}
+		if l.Orphaned {
+			text += ", without its command"
+		}
 		if l.Others > 0 {
 			text += fmt.Sprintf(", and %d more", l.Others)
 		}

@@ -49,10 +49,12 @@ func limited(now time.Time) manage.SandboxStatus {
 func TestStatusText(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	none := manage.SandboxStatus{Name: "ralph-acme-shop-new", Repo: "acme/shop", Branch: "new", State: string(lifecycle.NotFound), Worktree: "/src/new", Activity: manage.Idle}
+	none := manage.SandboxStatus{Name: "ralph-acme-shop-new", Repo: "acme/shop", Branch: "new", State: string(lifecycle.NotFound), Worktree: "/src/new", Activity: manage.Idle, Counts: &runlog.Counts{Open: 2}}
+	left := limited(now)
+	left.Loop.Orphaned = true
 	ended := sandboxes()[1]
 	ended.Activity, ended.Loop.Error, ended.Loop.Summary = manage.Failed, "no progress", "Total: 9 runs"
-	golden.Assert(t, statusText(limited(now), now)+"\n"+statusText(ended, now)+"\n"+statusText(none, now), "status.golden")
+	golden.Assert(t, statusText(limited(now), now)+"\n"+statusText(ended, now)+"\n"+statusText(none, now)+"\n"+statusText(left, now), "status.golden")
 }
 
 // Not only other loops make a loop wait.

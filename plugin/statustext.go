@@ -105,6 +105,8 @@ func statusText(s manage.SandboxStatus, now time.Time) string {
 	line("Activity", activityText(s, now))
 	if s.Loop != nil {
 		loopLines(line, s.Loop, now)
+	} else if s.Counts != nil {
+		line("Tasks", countsText(*s.Counts))
 	}
 	for _, q := range s.Questions {
 		line("Question", safe.Line(q.ID+": "+q.Text))
@@ -163,6 +165,9 @@ func loopLines(line func(label, text string), l *manage.LoopStatus, now time.Tim
 	plain := *l
 	plain.State = "" // it is a line by itself
 	line("Loop", loopText(&plain, now))
+	if l.Orphaned {
+		line("Note", `its command on this machine has ended: it waits after its run until "docker ralph attach" or another command serves it`)
+	}
 	if l.Title != "" {
 		line("Task", strings.Join(l.Tasks, ", ")+": "+l.Title)
 	}

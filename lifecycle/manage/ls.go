@@ -43,6 +43,8 @@ type SandboxStatus struct {
 	// OtherClient names the client that created it; empty for this one. What its loop does is unknown then.
 	OtherClient string   `json:"other_client"`
 	Activity    Activity `json:"activity"`
+	// Counts are the numbers of tasks; nil if unknown.
+	Counts *runlog.Counts `json:"counts"`
 	// Questions are those without an answer. Their texts are untrusted.
 	Questions []taskjson.OpenQuestion `json:"questions"`
 	// Blocked are the connections that were blocked in finished runs of the loop.

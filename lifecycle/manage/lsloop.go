@@ -24,6 +24,7 @@ import (
 type LoopStatus struct {
 	Command   string     `json:"command"` // plan, build, or another command
 	Running   bool       `json:"running"`
+	Orphaned  bool       `json:"orphaned"`        // its process on this machine has ended: it waits after its run
 	Others    int        `json:"others"`          // number of other commands
 	Iteration int        `json:"iteration"`       // 0 if unknown
 	Tasks     []string   `json:"tasks"`           // claimed by the agent
@@ -98,7 +99,11 @@ func loopOf(ctx context.Context, h host.Host, l host.Located) (*LoopStatus, erro
 	if len(running) == 0 {
 		return lastLoopOf(ctx, h, l.Sandbox, logs), nil
 	}
-	return runningLoopOf(ctx, h, l.Sandbox, running, logs), nil
+	status := runningLoopOf(ctx, h, l.Sandbox, running, logs)
+	d := latest(running)
+	_, loop := host.LoopCommand(d.Command)
+	status.Orphaned = loop && !slices.ContainsFunc(records, func(r host.Record) bool { return r.Live && r.ID == d.ID })
+	return status, nil
 }
 
 // loopsOf returns the newest loops of a sandbox from its logs: those that have worked, or else the last one.
@@ -143,15 +148,19 @@ func runningLoopOf(ctx context.Context, h host.Host, sb lifecycle.Sandbox, runni
 	return status
 }
 
-// runningLoop describes the latest running loop, or else the latest running command.
-func runningLoop(running []lifecycle.Dispatch, logs []runlog.Snapshot) *LoopStatus {
-	d := running[len(running)-1]
-	for _, other := range slices.Backward(running) {
-		if _, loop := host.LoopCommand(other.Command); loop {
-			d = other
-			break
+// latest returns the latest running loop, or else the latest running command.
+func latest(running []lifecycle.Dispatch) lifecycle.Dispatch {
+	for _, d := range slices.Backward(running) {
+		if _, loop := host.LoopCommand(d.Command); loop {
+			return d
 		}
 	}
+	return running[len(running)-1]
+}
+
+// runningLoop describes the latest running loop, or else the latest running command.
+func runningLoop(running []lifecycle.Dispatch, logs []runlog.Snapshot) *LoopStatus {
+	d := latest(running)
 	command, loop := host.LoopCommand(d.Command)
 	status := &LoopStatus{Command: command, Running: true, Others: len(running) - 1, Tasks: []string{}}
 	if !d.Since.IsZero() {

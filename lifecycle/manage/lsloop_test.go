@@ -93,6 +93,7 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, status.Others, 1)
 	assert.DeepEqual(t, status.Tasks, []string{"auth/"})
 	assert.Assert(t, status.Running && status.Since.Equal(noon))
+	assert.Assert(t, status.Orphaned, "no process on this machine has its session")
 
 	d.err = errors.New("no answer")
 	_, err := loopOf(t.Context(), h, l)
@@ -114,6 +115,8 @@ func TestLoopOf(t *testing.T) {
 	assert.Equal(t, d.asked, 0)
 	assert.NilError(t, record.Lock.Close())
 	assert.Equal(t, ask().Command, "sh", "its process was killed, it may run")
+	assert.Assert(t, !ask().Orphaned, "it is no loop")
+	d.asked--
 	assert.Equal(t, d.asked, 1)
 	l.Sandbox.State = lifecycle.Stopped
 	assert.Equal(t, ask().Stop, "stall")

@@ -181,8 +181,11 @@ func (s *SandboxStatus) addBacklog(ctx context.Context, h host.Host, sb lifecycl
 	}
 	open, err := backlogs.OpenQuestions(ctx, store)
 	s.Questions = append(s.Questions, open...)
+	if err == nil {
+		s.Counts, err = backlogs.Counts(ctx, store)
+	}
 	if err == nil && s.Loop != nil {
-		s.Loop.Counts, err = backlogs.Counts(ctx, store)
+		s.Loop.Counts = s.Counts
 	}
 	return errors.Join(err, store.Close())
 }

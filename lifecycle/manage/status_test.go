@@ -74,6 +74,7 @@ func TestDescribeReadsFilesOnly(t *testing.T) {
 	starting := describe(t.Context(), h, l, true)
 	assert.Equal(t, starting.Activity, Working)
 	assert.Equal(t, starting.Loop.Command, "build")
+	assert.Assert(t, !starting.Loop.Orphaned)
 
 	log, err := runlog.Create(h.LogsOf(l.Sandbox), runlog.Loop{Mode: "build", Branch: "main", Dispatch: "x", Started: at})
 	assert.NilError(t, err)
