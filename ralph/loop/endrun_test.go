@@ -287,7 +287,7 @@ func TestHostEndsTheLoop(t *testing.T) {
 	assert.Equal(t, report.Stop, Stopped)
 	assert.DeepEqual(t, outcomes(report), []string{"done a"})
 	assert.Check(t, cmp.Contains(g.errs.String(), "Warning: the loop stops after this run: the branch has diverged\n"))
-	assert.Check(t, cmp.Contains(g.out.String(), "Stopped as asked. Exiting loop.\n"))
+	assert.Check(t, cmp.Contains(g.out.String(), "Stopped. Exiting loop.\n"))
 }
 
 // A full disk of the host is neither the agent's fault nor a reason to run it again.

@@ -44,7 +44,7 @@ func TestFinishRequestLetsTheRunComplete(t *testing.T) {
 	assert.Equal(t, string(runs), "x\n")
 	_, err = os.Stat(filepath.Join(tr.dir(), "disturbed"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	assert.Assert(t, cmp.Contains(tr.out.String(), "Stopped as asked. Exiting loop.\n"))
+	assert.Assert(t, cmp.Contains(tr.out.String(), "Stopped. Exiting loop.\n"))
 }
 
 func TestFinishRequestEndsAWait(t *testing.T) {

@@ -291,7 +291,7 @@ func (l *loop) end(ctx context.Context, stop Stop, err error) (Stop, error) {
 			}
 		}
 	case Stopped:
-		l.printf("Stopped as asked. Exiting loop.\n")
+		l.printf("Stopped. Exiting loop.\n")
 	}
 	if failed := l.out.err(); failed != nil {
 		return Failed, failed
