@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/moby/moby/client"
@@ -15,11 +16,8 @@ func ExplainUnreachable(err error) error {
 	if !client.IsErrConnectionFailed(err) || len(hint.Of(err)) > 0 {
 		return err
 	}
-	cause := err
-	for inner := err; client.IsErrConnectionFailed(inner); inner = errors.Unwrap(inner) {
-		cause = inner
-	}
-	if _, several := cause.(interface{ Unwrap() []error }); several {
+	cause := connectionFailure(err)
+	if cause == nil {
 		return err
 	}
 	text := cause.Error()
@@ -32,6 +30,24 @@ func ExplainUnreachable(err error) error {
 		}
 	}
 	return Unreachable(hint.Reword(err, text), denied)
+}
+
+// connectionFailure returns the innermost error that says so; nil if there are others beside it.
+func connectionFailure(err error) (cause error) {
+	for client.IsErrConnectionFailed(err) {
+		cause = err
+		joined, is := err.(interface{ Unwrap() []error })
+		if !is {
+			err = errors.Unwrap(err)
+			continue
+		}
+		all := joined.Unwrap()
+		if slices.ContainsFunc(all, func(one error) bool { return !client.IsErrConnectionFailed(one) }) {
+			return nil
+		}
+		err = all[0]
+	}
+	return cause
 }
 
 // Unreachable adds a remedy to the error of an engine that cannot be reached.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/moby/sys/atomicwriter"
 
@@ -62,7 +63,10 @@ func (s *source) writeReport(ctx context.Context, file string) error {
 		return err
 	}
 	for _, text := range state.Warnings {
-		s.host.Report("Warning: " + text)
+		if !strings.HasPrefix(text, "Hint: ") {
+			text = "Warning: " + text
+		}
+		s.host.Report(text)
 	}
 	data := reportData{State: state, Loops: map[string]reportLoop{}}
 	left := room{budget(maxReport), maxReportRuns}
