@@ -137,8 +137,11 @@ func (r *Repo) Ahead(ctx context.Context) (bool, error) {
 	return r.git.Contains(ctx, tip, st.Synced)
 }
 
-// Tree returns the tree of a commit.
+// Tree returns the tree of a commit. The commit can be an agent's.
 func (r *Repo) Tree(ctx context.Context, commit string) (string, error) {
+	if !hostgit.IsObjectID(commit) {
+		return "", fmt.Errorf("%.100q is not a commit", commit)
+	}
 	tree, err := r.git.Line(ctx, "rev-parse", "--verify", "--end-of-options", commit+"^{tree}")
 	if err != nil {
 		return "", fmt.Errorf("reading the commit %.10s: %w", commit, err)

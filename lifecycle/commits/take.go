@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync"
 	"github.com/docker-ralph/docker-ralph/lifecycle"
+	"github.com/docker-ralph/docker-ralph/lifecycle/host"
 	"github.com/docker-ralph/docker-ralph/ralph/session"
 )
 
@@ -29,6 +31,18 @@ func (g *Git) Take(ctx context.Context, sb lifecycle.Sandbox, commit string) (v 
 	}
 	if c := res.Conflict; c != nil && c.Diverged() {
 		v.Finish = c.Error()
+	}
+	return v, nil
+}
+
+// TakeLive is [Git.Take] for a sandbox that has the worktree itself.
+func TakeLive(ctx context.Context, h host.Host, wt gitrepo.Worktree, name, commit string) (v session.Verdict, err error) {
+	repo, err := gitsync.Open(wt, name, h.StateDir)
+	if err != nil {
+		return v, err
+	}
+	if v.Tree, err = repo.Tree(ctx, commit); err != nil {
+		h.ReportDebug(err.Error()) // an agent can have made a repository of its own
 	}
 	return v, nil
 }

@@ -243,6 +243,20 @@ func TestCommandGoesOnAfterALoop(t *testing.T) {
 	assert.Equal(t, l.ended.git(t, "rev-parse", "main"), own)
 }
 
+// The receipts of a live sandbox name the tree, too.
+func TestTakeLive(t *testing.T) {
+	e := newEnded(t)
+	for commit, want := range map[string]string{
+		e.commit:                e.git(t, "rev-parse", "main^{tree}"),
+		strings.Repeat("1", 40): "",
+		"HEAD":                  "", // an agent has sent it
+	} {
+		v, err := TakeLive(t.Context(), e.h, e.wt, e.sb.Name, commit)
+		assert.NilError(t, err)
+		assert.DeepEqual(t, v, session.Verdict{Tree: want})
+	}
+}
+
 // A command does not look at git in a sandbox in which nothing has moved since the last one.
 func TestPushToAnUnchangedSandbox(t *testing.T) {
 	for _, command := range []string{host.ShellCommand, host.RunCommand, host.BuildCommand} {

@@ -97,6 +97,9 @@ func (s sessions) serve(ctx context.Context, sb lifecycle.Sandbox, n host.Record
 		Image:  sb.ImageID,
 		Logs:   s.logs(), Event: event,
 	}
+	options.Take = func(ctx context.Context, commit string) (door.Verdict, error) {
+		return commits.TakeLive(ctx, s.host, s.worktree, s.name, commit)
+	}
 	if git != nil {
 		options.Head = git.Accepted
 		options.Begin = func(ctx context.Context) { git.Begin(ctx, sb, n.ID) }
