@@ -216,23 +216,6 @@ func TestOneTimeSandboxLeavesCommitsAndNoVolume(t *testing.T) {
 	})
 }
 
-// Commits of two commands that run at the same time both arrive.
-func TestTwoBuildsShareAClone(t *testing.T) {
-	withClone(t, func(t *testing.T, w *world) {
-		w.plan(t,
-			task{ID: "a", Title: "Add a", Steps: []string{"echo a > a.txt; touch begun; while ! test -e .ralph/go; do sleep 0.1; done"}},
-			task{ID: "b", Title: "Add b", Priority: 1, Steps: []string{"echo b > b.txt; git add b.txt; git commit -qm 'Add b' b.txt"}})
-		first := start(t, w.docker("ralph", "build", "-n", "1"))
-		waitForFile(t, w.pathInside(t, "begun"))
-		w.ralph(t, "build", "-n", "1").expect(t, 0)
-		assert.Assert(t, is.Contains(w.git(t, "log", "--format=%s"), "Add b"))
-		w.write(t, w.pathInside(t, ".ralph/go"), "")
-		first.wait(t).expect(t, 0)
-		assert.DeepEqual(t, w.statuses(t), map[string]string{"a": "done", "b": "done"})
-		assert.Equal(t, w.git(t, "status", "--porcelain"), "")
-	})
-}
-
 // A loop and its backlog belong to the branch that they were started for, whatever
 // the agent checks out, and whatever a session leaves checked out.
 func TestLoopStaysOnItsBranch(t *testing.T) {

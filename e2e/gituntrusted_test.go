@@ -235,7 +235,7 @@ func TestRepositoryCreatedByTheAgentIsNotUsed(t *testing.T) {
 		}})
 		w.ok(t, "build")
 		tool := w.inDirectory(filepath.Join(w.repo, "tool"))
-		const unapproved = " is not approved (it is inside the repository "
+		const unapproved = " is not approved (it is inside repository "
 		for _, args := range [][]string{
 			{"build"},
 			{"task", "list"},

@@ -206,7 +206,7 @@ func TestLoopSurvivesUsedUpMemoryAndProcesses(t *testing.T) {
 		res := w.ralph(t, "build", "-n", "1").expect(t, 6)
 		assert.Check(t, is.Contains(res.stderr, "process limit (200) reached\nHint: raise the limit with RALPH_PIDS"))
 		assert.Equal(t, w.readFile(t, w.pathInside(t, ".ralph/ends")), "137 7\n")
-		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: step 1 failed (exit code 3)"))
+		assert.Check(t, is.Contains(w.ok(t, "task", "show", "a"), "Fail reason: process limit (200) reached: step 1 failed (exit code 3)"))
 		w.ok(t, "task", "delete", "a")
 		w.plan(t, task{ID: "b", Title: "Work on", Steps: []string{"echo b >b.txt"}})
 		w.ok(t, "build")

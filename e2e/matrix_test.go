@@ -152,7 +152,6 @@ var onlyMatrix = []string{
 	"TestTaskStatesHaveOneWord",
 	"TestTokensOfAnAgentThatReportsNone",
 	"TestTopShowsAndStopsLoops",
-	"TestTwoBuildsShareAClone",
 	"TestUnfetchableBranchIsReported",
 	"TestUnpullableBaseIsReportedWithAHint",
 	"TestUnwritableStateDirectory",

@@ -160,8 +160,8 @@ func TestOpenNetworkPolicyInRalphTomlNeedsApproval(t *testing.T) {
 		w.useDefaults()
 		w.createSandbox(t)
 		assert.Check(t, is.Contains(w.ok(t, "network", "ls"), "Policy: allowlist"))
-		w.ralph(t, "--network", "open", "shell", "--", "true").expect(t, 1)
-		w.ralph(t, "--allow", "https://a.example/", "shell", "--", "true").expect(t, 1)
+		w.ralph(t, "--network", "open", "shell", "--", "true").expect(t, 125)
+		w.ralph(t, "--allow", "https://a.example/", "shell", "--", "true").expect(t, 125)
 
 		// The repository may close, and asks before it opens.
 		w.configure(t, "[sandbox.network]\npolicy = \"allow-all\"\n")

@@ -73,6 +73,7 @@ func TestLoopNotifiesTheUser(t *testing.T) {
 		url, posted := webhook(t)
 		out := filepath.Join(w.home, "notifications")
 		w.configureUser(t, fmt.Sprintf("[notify]\nwebhook = %q\ncommand = [\"sh\", \"-c\", \"cat >> ~/notifications\"]\n", url+"/?key=hush-hush"))
+		w.ignore(t, "begun", "go", "signals")
 		w.plan(t, task{ID: "bad", Title: "Cannot work", Steps: []string{"exit 3"}}, task{ID: "slow", Title: "Wait for go", Priority: 2, Steps: slowTask().Steps})
 		build := start(t, w.docker("ralph", "build", "--max-failures", "0", "--stall", "0"))
 		waitForFile(t, w.pathInside(t, "begun"))

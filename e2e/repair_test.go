@@ -28,7 +28,7 @@ var sandboxFailures = []struct{ name, command, said string }{
 	{"killed from outside", "kill NAME", "was killed: repairing it"},
 	{"everything is killed from inside", "exec -u USER NAME sh -c 'kill -9 -1'", `"ralph build" was killed`},
 	{"restarted", "restart -t 0 NAME", "was restarted: repairing it"},
-	{"paused", "pause NAME", "Unpausing the sandbox"},
+	{"paused", "pause NAME", "Unpausing sandbox"},
 	{"the proxy is killed", "kill NAME.egress", "was interrupted: restored it"},
 	{"the proxy is removed", "rm -f NAME.egress", "was interrupted: restored it"},
 	{"the proxy is paused", "pause NAME.egress", "was interrupted: restored it"},
@@ -331,7 +331,7 @@ func TestEndedProxyIsReported(t *testing.T) {
 		w.write(t, w.pathInside(t, ".ralph/go"), "")
 		res := build.wait(t)
 		assert.Assert(t, res.code != 0, res.stderr)
-		assert.Check(t, is.Contains(res.stderr, "Warning: the proxy "+proxy+" was killed. The last lines of its log:\n"))
+		assert.Check(t, is.Contains(res.stderr, "Warning: proxy "+proxy+" was killed. The last lines of its log:\n"))
 		assert.Check(t, is.Contains(res.stderr, `"host":"far.invalid"`))
 		log := w.savedLog(t, res.stderr)
 		assert.Check(t, is.Contains(log, `"ready":true`))

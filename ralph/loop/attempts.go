@@ -64,7 +64,26 @@ func (l *loop) settle(ctx context.Context, it *iteration) {
 	}
 	ctx = context.WithoutCancel(ctx)
 	reset := l.mayReset(it.head)
-	if it.attempt = it.aside.Ref; it.attempt == "" && (reset || len(it.offBranch) > 0) {
+	if l.keepAttempt(ctx, it, reset); it.noGit != nil {
+		return
+	}
+	switch {
+	case reset:
+		it.noGit = l.reset(ctx, it)
+	case len(it.offBranch) > 0 && it.id.Task == withoutTask:
+		l.unassigned = unassigned{it.attempt, it.rejected}
+	case it.aside.Files > 0 && !it.aside.Raw:
+		l.printSetAside(it, it.attempt)
+	}
+	if it.aside.Raw {
+		l.printSetAside(it, it.aside.Ref)
+	}
+}
+
+// keepAttempt keeps what the run has left under a ref, which the host fetches unless it would refuse that. Uncommitted
+// changes that it would refuse have a ref of their own.
+func (l *loop) keepAttempt(ctx context.Context, it *iteration, reset bool) {
+	if it.attempt = it.aside.Ref; (it.attempt == "" || it.aside.Raw) && (reset || len(it.offBranch) > 0) {
 		commit := it.head
 		if !reset {
 			commit = it.offBranch[0]
@@ -73,20 +92,17 @@ func (l *loop) settle(ctx context.Context, it *iteration) {
 			return
 		}
 	}
-	if it.attempt != "" && it.verdict.Refused == "" && !it.aside.Raw {
-		var err error
-		if it.attempt, err = l.Attempts.Publish(ctx, it.id, it.attempt); err != nil {
-			l.warnf("%s; it stays in the sandbox", err)
-		}
+	if it.attempt == "" || it.verdict.Refused != "" || it.aside.Raw && it.attempt == it.aside.Ref {
+		return
 	}
-	switch {
-	case reset:
-		it.noGit = l.reset(ctx, it)
-	case len(it.offBranch) > 0 && it.id.Task == withoutTask:
-		l.unassigned = unassigned{it.attempt, it.rejected}
-	case it.aside.Files > 0:
-		l.printf("Set aside %s that the run did not commit: %s\n", count(it.aside.Files, "change"), it.attempt)
+	var err error
+	if it.attempt, err = l.Attempts.Publish(ctx, it.id, it.attempt); err != nil {
+		l.warnf("%s; it stays in the sandbox", err)
 	}
+}
+
+func (l *loop) printSetAside(it *iteration, ref string) {
+	l.printf("Set aside %s that the run did not commit: %s\n", count(it.aside.Files, "change"), ref)
 }
 
 // mayReset reports whether the branch has commits that were not accepted, and only those of the loop's own runs.
@@ -108,7 +124,7 @@ func (l *loop) reset(ctx context.Context, it *iteration) error {
 	if err != nil {
 		return err
 	}
-	if it.aside.Files > 0 {
+	if it.aside.Files > 0 && !it.aside.Raw {
 		kept += " and " + count(it.aside.Files, "change")
 	}
 	l.printf("Not accepted: %s, now at %s\n", kept, it.attempt)
