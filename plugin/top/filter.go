@@ -4,16 +4,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/docker-ralph/docker-ralph/lifecycle/manage"
 )
 
-// arrange lists the sandboxes of this client, or all.
+// arrange lists the sandboxes of this client, or all, that match the filter.
 func (m *Model) arrange() {
-	shown := slices.Clone(m.known)
-	if !m.all {
-		shown = slices.DeleteFunc(shown, func(s manage.SandboxStatus) bool { return s.OtherClient != "" })
-	}
+	shown := slices.DeleteFunc(slices.Clone(m.known), func(s manage.SandboxStatus) bool {
+		return !m.all && s.OtherClient != "" || !m.matches(s)
+	})
 	m.rows = arrange(m.rows, shown, m.rank)
 	if m.index() < 0 {
 		m.selected = ""
@@ -21,6 +23,35 @@ func (m *Model) arrange() {
 			m.selected = m.rows[0].Name
 		}
 	}
+}
+
+// matches reports whether what is shown of a sandbox contains the filter, in upper or lower case.
+func (m *Model) matches(s manage.SandboxStatus) bool {
+	doing, _ := activity(s, m.now())
+	text := strings.Join([]string{scopeOf(s), s.Name, s.Agent, doing, taskOf(s)}, "\n")
+	return strings.Contains(strings.ToLower(text), strings.ToLower(m.filter))
+}
+
+// editFilter edits the filter, which has an effect at once.
+func (m *Model) editFilter(key tea.KeyPressMsg) tea.Cmd {
+	switch key.String() {
+	case "esc":
+		m.mode = listing
+		return m.filterBy("")
+	case "enter":
+		m.mode = listing
+		return nil
+	}
+	return m.filterBy(edited(m.filter, key))
+}
+
+func (m *Model) filterBy(text string) tea.Cmd {
+	if text == m.filter {
+		return nil
+	}
+	m.filter = text
+	m.arrange()
+	return m.follow()
 }
 
 // rank orders sandboxes: those of other clients come last, problems that the user knows come after running loops.

@@ -44,6 +44,7 @@ const (
 	helping        // the keys are explained
 	stopping       // a stop has to be confirmed
 	answering      // an answer is typed
+	filtering      // the filter is typed
 )
 
 // Model is the state of the dashboard. It implements [tea.Model].
@@ -56,6 +57,7 @@ type Model struct {
 	width, height int
 	known         []manage.SandboxStatus // as last collected
 	all           bool                   // rows include the sandboxes of others
+	filter        string                 // what rows contain
 	rows          []manage.SandboxStatus
 	seen          map[string]string // acknowledged needs by the sandbox's name
 	loaded        bool
@@ -204,6 +206,8 @@ func (m *Model) press(key tea.KeyPressMsg) tea.Cmd {
 	switch m.mode {
 	case answering:
 		return m.edit(key)
+	case filtering:
+		return m.editFilter(key)
 	case stopping:
 		m.mode = listing
 		if name == "y" || name == "Y" {
@@ -223,6 +227,9 @@ func (m *Model) press(key tea.KeyPressMsg) tea.Cmd {
 		m.mode = map[mode]mode{listing: reading, reading: listing}[m.mode]
 	case "esc":
 		m.mode, m.back = listing, 0
+		return m.filterBy("")
+	case "/":
+		m.mode = filtering
 	case "up", "k":
 		return m.move(-1)
 	case "down", "j":
@@ -344,10 +351,6 @@ func (m *Model) edit(key tea.KeyPressMsg) tea.Cmd {
 	switch key.String() {
 	case "esc":
 		m.mode = listing
-	case "backspace":
-		if typed := []rune(m.typed); len(typed) > 0 {
-			m.typed = string(typed[:len(typed)-1])
-		}
 	case "enter":
 		q := s.Questions[0]
 		answer := q.Choose(strings.TrimSpace(m.typed))
@@ -357,7 +360,16 @@ func (m *Model) edit(key tea.KeyPressMsg) tea.Cmd {
 		m.mode, m.message = listing, "Answering "+termsafe.Line(q.ID)
 		return run("answer", m.backend.Ralph(s.Worktree, "answer", "--", q.ID, answer))
 	default:
-		m.typed += termsafe.Line(key.Text)
+		m.typed = edited(m.typed, key)
 	}
 	return nil
+}
+
+// edited returns a text after a key.
+func edited(text string, key tea.KeyPressMsg) string {
+	if key.String() != "backspace" {
+		return text + termsafe.Line(key.Text)
+	}
+	typed := []rune(text)
+	return string(typed[:max(0, len(typed)-1)])
 }

@@ -21,6 +21,7 @@ const keyHelp = `
   r              reply to the question of an agent
   s              stop it after the current run
   x              do not count it until something changes, and undo
+  /              show only sandboxes that contain a text; esc shows all
   o              show or hide the sandboxes of other clients
   d              show commits with their changes (git log --patch)
   D              show uncommitted changes (git diff HEAD)
@@ -131,6 +132,8 @@ func (m *Model) bottom() string {
 	switch {
 	case m.mode == answering:
 		return "Answer: " + ansi.TruncateLeft(m.typed, max(0, ansi.StringWidth(m.typed)-m.width+10), "…") + m.paint(mark, " ")
+	case m.mode == filtering:
+		return "Filter: " + ansi.TruncateLeft(m.filter, max(0, ansi.StringWidth(m.filter)-m.width+10), "…") + m.paint(mark, " ")
 	case m.mode == stopping:
 		return m.paint(bold, fmt.Sprintf("Stop %s after its current run? [y/N]", m.selected))
 	case m.message != "":

@@ -106,6 +106,9 @@ func (m *Model) title() string {
 	if len(m.rows) == 1 {
 		text = "1 sandbox"
 	}
+	if m.filter != "" {
+		text += fmt.Sprintf(" with %q", termsafe.Line(m.filter))
+	}
 	switch n := m.waiting(); {
 	case !m.loaded:
 		text = "loading…"
@@ -159,7 +162,9 @@ func (m *Model) list() []string {
 	lines := []string{m.paint(faint, heading)}
 	if len(m.rows) == 0 && m.loaded {
 		text := `  No sandboxes: start a loop with "docker ralph build"`
-		if m.others() > 0 {
+		if m.filter != "" {
+			text = "  Nothing matches: press esc to show all"
+		} else if m.others() > 0 {
 			text = "  No sandboxes of yours: press o to show those of other clients"
 		}
 		return append(lines, text)

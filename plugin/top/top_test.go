@@ -335,3 +335,22 @@ func TestAcknowledge(t *testing.T) {
 	press(m, "down", "down", "down", "x")
 	assert.Check(t, is.Contains(m.screen(), "It does not need you"))
 }
+
+func TestFilter(t *testing.T) {
+	m := dashboard(80, 24, false, fleet()...)
+	all := names(m)
+	press(m, "/", "A", "u", "x", "backspace")
+	assert.DeepEqual(t, names(m), []string{"auth"})
+	assert.Check(t, is.Contains(m.screen(), `1 sandbox with "Au"`))
+	assert.Check(t, is.Contains(m.screen(), "Filter: Au"))
+	press(m, "enter")
+	assert.Equal(t, m.mode, listing)
+	assert.Equal(t, m.selected, "ralph-acme-shop-auth")
+	press(m, "/", "?", "?")
+	assert.Check(t, is.Contains(m.screen(), "Nothing matches: press esc to show all"))
+	press(m, "esc")
+	assert.DeepEqual(t, names(m), all)
+	press(m, "/", "m", "a", "i", "enter", "esc")
+	assert.DeepEqual(t, names(m), all)
+	assert.Equal(t, m.filter, "")
+}
