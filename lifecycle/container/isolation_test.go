@@ -173,7 +173,7 @@ web PROXY CONNECT blocked.example:443: HTTP/1.1 403 Forbidden
 			_, err = api.NetworkConnect(t.Context(), "bridge", client.NetworkConnectOptions{Container: other.ID})
 			assert.NilError(t, err)
 			_, err = ensure(t, s.Driver, otherSpec, false)
-			assert.ErrorContains(t, err, "is connected to the network bridge")
+			assert.ErrorContains(t, err, "is connected to network bridge")
 		})
 		t.Run("removal is complete", func(t *testing.T) {
 			assert.NilError(t, s.Driver.Remove(t.Context(), sb))
