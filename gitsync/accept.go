@@ -18,8 +18,8 @@ func (r *Repo) WithLoop() *Repo {
 	return &with
 }
 
-// PushAhead is [Repo.Push] while a loop goes on in the sandbox: one that finds the user on another branch only
-// fetches: the sandbox stays on its own.
+// PushAhead is [Repo.Push] while a loop goes on in the sandbox, which stays on its branch, whatever the user has
+// checked out.
 func (r *Repo) PushAhead(ctx context.Context, sh Shell) (Result, error) {
 	with := r.WithLoop()
 	with.stay = true

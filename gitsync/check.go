@@ -64,13 +64,40 @@ func (r *Repo) Check(ctx context.Context) error {
 	return r.check(ctx, true)
 }
 
-// branch returns the branch that the user's worktree is on, without which a clone gets nothing.
+// branch returns the user's branch that the sandbox gets, without which a clone gets nothing.
 func (r *Repo) branch(ctx context.Context) (string, error) {
+	if r.onto != "" {
+		return r.onto, nil
+	}
 	branch, err := r.git.Branch(ctx)
 	if err == nil && branch == "" {
 		err = hint.Wrap(gitrepo.ErrDetached, "switch to a branch, or pass --workspace live")
 	}
 	return branch, err
+}
+
+// OnBranch returns the repository for a command on the branch that is checked out now. What the user checks out
+// later, such as while an image is built, does not change the branch that the sandbox gets.
+func (r *Repo) OnBranch(ctx context.Context) (*Repo, error) {
+	with := *r
+	var err error
+	with.onto, err = r.git.Branch(ctx)
+	return &with, err
+}
+
+// branchToPush returns the user's branch that a push brings to the sandbox.
+func (r *Repo) branchToPush(ctx context.Context, st *state) (string, error) {
+	switch {
+	case r.stay:
+		return st.Branch, nil
+	case r.onto == "" || !r.changes:
+		return r.branch(ctx)
+	}
+	now, err := r.git.Branch(ctx)
+	if err == nil && now != r.onto {
+		err = hint.Wrap(fmt.Errorf("your worktree is not on branch %s any more", r.onto), "run the command again: --with-changes sends the changes of the branch that is checked out")
+	}
+	return r.onto, err
 }
 
 // CheckKind refuses repositories that cannot be cloned.

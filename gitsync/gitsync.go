@@ -45,6 +45,7 @@ type Repo struct {
 	progress Progress // of what is sent; nil for none
 	loop     bool     // see [Repo.WithLoop]
 	stay     bool     // see [Repo.PushAhead]
+	onto     string   // see [Repo.OnBranch]; empty for the branch that is checked out
 	after    string   // commit that the sandbox's branch has to have; empty for none
 	partSize int64
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/docker-ralph/docker-ralph/gitrepo"
 	"github.com/docker-ralph/docker-ralph/gitsync/listing"
 )
 
@@ -39,14 +38,11 @@ func (r *Repo) Push(ctx context.Context, sh Shell) (Result, error) {
 	if err != nil {
 		return res, err
 	}
-	branch, err := r.branch(ctx)
-	switched := branch != st.Branch
-	if r.stay && switched && (err == nil || errors.Is(err, gitrepo.ErrDetached)) {
-		return res, nil
-	}
+	branch, err := r.branchToPush(ctx, &st)
 	if err != nil {
 		return res, err
 	}
+	switched := branch != st.Branch
 	if c := res.Conflict; c != nil && (!switched || c.Kind != checkedOutElsewhere && !c.FixedInSandbox()) {
 		res.Conflict = nil // it is the error
 		return res, asError(c, nil)
@@ -88,7 +84,7 @@ func (r *Repo) PushUnchanged(ctx context.Context, sh Shell) (res Result, done bo
 	if !st.unchanged() || r.changes || r.lacksIncluded(&st) || r.lacksPrompts(ctx, &st) {
 		return Result{}, false, nil
 	}
-	branch, err := r.branch(ctx)
+	branch, err := r.branchToPush(ctx, &st)
 	if err != nil {
 		return Result{}, false, err
 	}
@@ -267,7 +263,7 @@ func (r *Repo) Unsent(ctx context.Context) (commits bool, changes []string, err 
 		return false, nil, err
 	}
 	defer unlock()
-	branch, err := r.branch(ctx)
+	branch, err := r.branchToPush(ctx, &st)
 	if err != nil {
 		return false, nil, err
 	}

@@ -305,7 +305,7 @@ func TestPushOfASwitchedBranch(t *testing.T) {
 	assert.Equal(t, w.sandboxGit("status", "--porcelain"), "")
 }
 
-// A user on another branch gets commits on that of the loop.
+// What the user has committed comes to the loop's branch, whatever is checked out.
 func TestPushAheadStaysOnTheBranch(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"-c", "other"}, {"--detach"}} {
@@ -314,15 +314,37 @@ func TestPushAheadStaysOnTheBranch(t *testing.T) {
 			w := newSandbox(t)
 			w.git("commit", "-q", "--allow-empty", "-m", "the user's")
 			w.git(append([]string{"switch", "-q"}, args...)...)
-			was := w.sandboxGit("rev-parse", "HEAD")
+			w.git("commit", "-q", "--allow-empty", "-m", "elsewhere")
 			_, err := w.repo.PushAhead(t.Context(), w.sh)
 			assert.NilError(t, err)
 			assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
-			assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), was)
-			w.git("switch", "-q", "main")
-			_, err = w.repo.PushAhead(t.Context(), w.sh)
-			assert.NilError(t, err)
 			assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), w.tip("main"))
+		})
+	}
+}
+
+// A command works on the branch on which it was started, also if it has waited since.
+func TestPushOnBranch(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"-c", "other"}, {"--detach"}} {
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			w := newSandbox(t)
+			w.git("commit", "-q", "--allow-empty", "-m", "the user's")
+			on, err := w.repo.OnBranch(t.Context())
+			assert.NilError(t, err)
+			w.git(append([]string{"switch", "-q"}, args...)...)
+			w.git("commit", "-q", "--allow-empty", "-m", "elsewhere")
+			w.repo = on
+			w.push()
+			assert.Equal(t, w.sandboxGit("branch", "--show-current"), "main")
+			assert.Equal(t, w.sandboxGit("rev-parse", "HEAD"), w.tip("main"))
+			tip := w.commit("a.txt", "agent's\n")
+			assert.Equal(t, w.fetch().Commits, 1)
+			assert.Equal(t, w.tip("main"), tip)
+
+			_, err = on.WithChanges().Push(t.Context(), w.sh)
+			assert.Error(t, err, "your worktree is not on branch main any more")
 		})
 	}
 }

@@ -65,6 +65,9 @@ func Open(ctx context.Context, h host.Host, wt gitrepo.Worktree, at host.Backend
 	if err != nil {
 		return nil, err
 	}
+	if repo, err = repo.OnBranch(ctx); err != nil {
+		return nil, err
+	}
 	repo = repo.Including(brings.Ignored, listed).WithProgress(progress(h, spec.Name))
 	if brings.Changes {
 		repo = repo.WithChanges()

@@ -289,11 +289,11 @@ func TestBeginBringsTheUsersCommits(t *testing.T) {
 			t.Helper()
 			l.ended.git(t, "switch", "-q", "-c", "other")
 		}},
-		{name: "on another branch meanwhile", before: func(t *testing.T, l *looping) {
+		{name: "on another branch meanwhile", brought: true, before: func(t *testing.T, l *looping) {
 			t.Helper()
 			l.driver.asked = func() { l.ended.git(t, "switch", "-q", "-c", "other") }
 		}},
-		{name: "on no branch meanwhile", before: func(t *testing.T, l *looping) {
+		{name: "on no branch meanwhile", brought: true, before: func(t *testing.T, l *looping) {
 			t.Helper()
 			l.driver.asked = func() { l.ended.git(t, "switch", "-q", "--detach") }
 		}},
