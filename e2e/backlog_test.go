@@ -313,12 +313,14 @@ func TestBuildsOfASandboxTakeTurns(t *testing.T) {
 				second := start(t, w.docker("ralph", "build", "-n", "1"))
 				awaitOutput(t, second, "Waiting for another loop in sandbox "+w.sandbox(t).Name)
 				assert.DeepEqual(t, w.statuses(t), map[string]string{"first": "active", "second": "open"})
+				w.git(t, "switch", "-q", "-c", "elsewhere") // its branch is that on which it was started
 				w.write(t, w.pathInside(t, "go"), "")
 				if !killed {
 					first.wait(t).expect(t, 0)
 				}
 				res := second.wait(t).expect(t, 0)
 				assert.Check(t, is.Contains(res.stdout+res.stderr, "1 commit"), res)
+				w.git(t, "switch", "-q", "main")
 				assert.DeepEqual(t, w.statuses(t), map[string]string{"first": "done", "second": "done"})
 				assert.Equal(t, w.git(t, "show", "main:first.txt"), "first")
 				assert.Equal(t, w.git(t, "log", "-1", "--format=%s", "main", "--", "second.txt"), "Second")
