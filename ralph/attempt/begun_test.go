@@ -51,3 +51,22 @@ func TestInvalidRecordOfARun(t *testing.T) {
 	assert.ErrorContains(t, w.Begin(Begun{}), "recording the run: ")
 	assert.NilError(t, w.End())
 }
+
+func FuzzBegun(f *testing.F) {
+	f.Add([]byte("3c9e\x001\x00a/1 2\x001\x00a b\n\x000"))
+	f.Add([]byte("x\x009999999999999999999\x00"))
+	w := Worktree(f.TempDir())
+	assert.NilError(f, os.Mkdir(string(w)+"/.git", 0o700))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		assert.NilError(t, os.WriteFile(w.begunPath(), content, 0o600))
+		found, err := w.Begun()
+		assert.NilError(t, err)
+		if found == nil {
+			return
+		}
+		assert.NilError(t, w.Begin(*found))
+		again, err := w.Begun()
+		assert.NilError(t, err)
+		assert.DeepEqual(t, again, found)
+	})
+}
